@@ -114,10 +114,6 @@ def defines(statement: ast.stmt) -> list[str]:
 class Reader:
     """Collect the definitions that one of them leads to, in a fixed order.
 
-    Args:
-        module: that declares the registered thing.
-        path: of its file.
-
     Attributes:
         statements: read so far, each with the module that it stands in.
         files: read so far.
@@ -240,13 +236,7 @@ class Reader:
 
 
 class OwnCode(NamedTuple):
-    """What a registered thing counts by.
-
-    Attributes:
-        sha256: of its code.
-        files: that it was read from.
-        statements: of these files that were read.
-    """
+    """What a registered thing counts by."""
 
     sha256: str = ""
     files: tuple[Path, ...] = ()

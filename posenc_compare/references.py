@@ -1,7 +1,7 @@
 """The papers of the schemes, as BibTeX.
 
 `schemes/references.bib` holds one entry, under its arXiv id, for each paper that a
-header in `schemes/` cites or whose figures `reproduce` computes again.
+header in `schemes/` cites.
 """
 
 import re

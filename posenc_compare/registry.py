@@ -344,10 +344,6 @@ def add_plugin(source: str) -> list[str]:
 
     Returns:
         The names it declares.
-
-    Raises:
-        ConfigError: if it cannot be read, or declares nothing or a wrong thing.
-        PluginError: if it cannot be imported.
     """
     forget()  # what was read of it before
     if source.endswith(".py"):

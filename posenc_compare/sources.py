@@ -28,12 +28,7 @@ def remembered(function: F) -> F:
 
 
 def read(path: Path) -> bytes:
-    """Return the source in a file, as it was when it was first read.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is no regular file, or too long.
-    """
+    """Return the source in a file, as it was when it was first read."""
     if path not in _texts:
         _texts[path] = read_regular(path, LIMIT)
     return _texts[path]
@@ -47,11 +42,7 @@ def forget() -> None:
 
 
 def parse(path: Path) -> ast.Module:
-    """Return the syntax tree of a Python file.
-
-    Raises:
-        ConfigError: if it cannot be read, or is nested too deep to be looked at.
-    """
+    """Return the syntax tree of a Python file."""
     try:
         return _tree(read(path))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -35,12 +35,7 @@ def number(text: str, kind: type[int] | type[float]) -> int | float | str:
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """Return what a regular file holds, or a link to one.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is a pipe or a device, or has more than `limit` bytes.
-    """
+    """Return what a regular file holds, or a link to one."""
     with open(path, "rb", opener=_without_waiting) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):

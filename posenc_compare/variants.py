@@ -111,42 +111,27 @@ class Variant:
 
 
 def labelled(label: str) -> Variant:
-    """Return the variant of a label.
-
-    Raises:
-        ConfigError: if a name or an option is unknown, or a value has the wrong type.
-    """
+    """Return the variant of a label."""
     check_text("name of a scheme", label, "rope")
     name, _, written = label.strip().partition(":")
     return Variant(SCHEMES.entry(name).name, _read_options(name, written))
 
 
 def option_types(name: str) -> dict[str, Known]:
-    """Return type and default of every option of a scheme.
-
-    Raises:
-        ConfigError: if there is no such scheme.
-        PluginError: if an option has no such type or no default.
-    """
+    """Return type and default of every option of a scheme."""
     return _options_of(SCHEMES.get(name))
 
 
 @functools.cache
 def _options_of(scheme: Any) -> dict[str, Known]:
-    """Read the constructor of a class; one with `**options` takes its parent's, too."""
-    options: dict[str, Known] = {}
-    for parent in scheme.__mro__:
-        if (constructor := vars(parent).get("__init__")) is None:
-            continue
-        types = _types_of(scheme.name, constructor)
-        taken = inspect.signature(constructor).parameters.values()
-        for option in taken:
-            if option.kind is option.KEYWORD_ONLY:
-                found = _option(scheme.name, option, types.get(option.name))
-                options.setdefault(option.name, found)
-        if not any(option.kind is option.VAR_KEYWORD for option in taken):
-            break
-    return options
+    """Read the constructor of a class."""
+    constructor = scheme.__init__
+    types = _types_of(scheme.name, constructor)
+    return {
+        option.name: _option(scheme.name, option, types.get(option.name))
+        for option in inspect.signature(constructor).parameters.values()
+        if option.kind is option.KEYWORD_ONLY
+    }
 
 
 def _types_of(name: str, constructor: Any) -> dict[str, Any]:
@@ -231,12 +216,7 @@ def parse_variants(text: str) -> list[Variant]:
 
 
 def _selected(pattern: str) -> list[str]:
-    """Return the schemes that a name, family or glob stands for.
-
-    Raises:
-        ConfigError: if there is none; a choice of an option, such as yarn, is pointed
-            out.
-    """
+    """Return the schemes that a name, family or glob stands for."""
     try:
         return SCHEMES.select(pattern)
     except ConfigError as error:
@@ -249,11 +229,7 @@ def _selected(pattern: str) -> list[str]:
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """Return the parts of a text between signs that stand in no brackets.
-
-    Raises:
-        ConfigError: if the brackets do not match, or are too deep.
-    """
+    """Return the parts of a text between signs that stand in no brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")

@@ -176,7 +176,7 @@ def test_a_node_that_is_removed_costs_nothing(corpus: str, tmp_path: Path) -> No
     with cluster() as nodes:
         run = started(*words, *options(nodes.address, tmp_path / "there", asked))
         folder = tmp_path / "there" / "ckpt"
-        wait(lambda: len(list(folder.glob("*/*.safetensors"))) >= 2)  # both are busy
+        wait(lambda: len(list(folder.glob("*/checkpoint"))) >= 2)  # both are busy
         nodes.remove()
         _, said = run.communicate(timeout=240)
     assert run.returncode == 0, said
@@ -195,7 +195,7 @@ def test_a_worker_that_is_killed_begins_again(
     words = ["--schemes", "rope", "--measures", "extrapolation"]
     run = started(*words, *options(nodes.address, tmp_path / "run", asked))
     folder = tmp_path / "run" / "ckpt"
-    wait(lambda: list(folder.glob("*/*.safetensors")))
+    wait(lambda: list(folder.glob("*/checkpoint")))
     (worker,) = nodes.workers()
     os.kill(worker, signal.SIGKILL)
     _, said = run.communicate(timeout=240)
@@ -219,7 +219,7 @@ def test_a_run_that_is_stopped_saves_what_it_has(
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130, said
-    assert list((tmp_path / "run" / "ckpt").glob("*/*.safetensors"))
+    assert list((tmp_path / "run" / "ckpt").glob("*/checkpoint"))
     assert not nodes.workers()
     run = started(*words)
     _, said = run.communicate(timeout=240)

@@ -27,7 +27,7 @@ def test_a_scheme_of_a_package(conform) -> None:
 
 
 @parametrize_schemes(
-    "rope:scaling=yarn;factor=4,rope:layout=half;fraction=0.5,mix:by=heads,"
+    "rope:scaling=yarn;factor=4,rope:layout=half;fraction=0.5,"
     "deberta:p2c_index=paper,cope:scaled=true,alibi:direction=causal,"
     "randomized:scheme=rope,dape:base=t5_bias,rope_2d:kind=mixed,"
     "dape:base=kerple_log,shape:scheme=dape,rerope:stretched=true,cape:centred=true"

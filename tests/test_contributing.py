@@ -61,10 +61,24 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+COMMANDS = """
+import contextlib, io, json, sys
+from posenc_compare.cli import main
+
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["posenc-compare", *words]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            main()
+        except SystemExit as end:
+            assert not end.code, (words, out.getvalue())
+    print(json.dumps(out.getvalue()))
+"""
+
+
 def run(root: Path, *words: str) -> str:
-    words = tuple(word.replace("OUT", str(root / "out")) for word in words)
     done = subprocess.run(
-        [sys.executable, "-m", *words],
+        [sys.executable, *words],
         capture_output=True,
         text=True,
         check=False,
@@ -80,21 +94,22 @@ def test_every_kind_has_a_recipe() -> None:
     assert re.findall(r"^## Add a (\w+)$", page, re.MULTILINE) == list(CASES)
 
 
-def test_the_registries_find_the_new_files(copy: Path) -> None:
-    rows = json.loads(run(copy, "posenc_compare", "list", "--format", "json"))
-    kinds = {(row["name"], row["kind"]) for row in rows}
+def test_the_registries_find_the_new_files_and_the_recipes_work(copy: Path) -> None:
+    commands = ["list --format json"]
+    for kind, words in CASES.items():
+        more = f" --out OUT/{kind}" if kind in ("measure", "task") else ""
+        commands.append(words + more)
+    asked = [words.replace("OUT", str(copy / "out")).split() for words in commands]
+    said = run(copy, "-c", COMMANDS, json.dumps(asked)).splitlines()
+    listed, *printed = map(json.loads, said)
+    kinds = {(row["name"], row["kind"]) for row in json.loads(listed)}
     new = {("sqrt_bias", "bias"), ("code_mean", "measure"), ("code_mean", "plot")}
     assert kinds >= {*new, ("previous", "task")}
-
-
-def test_a_recipe_works(copy: Path) -> None:
-    for kind, words in CASES.items():
-        more = ["--out", f"OUT/{kind}"] if kind in ("measure", "task") else []
-        said = run(copy, "posenc_compare", *words.split(), *more)
-        assert PRINTED[kind] in re.sub(r" +", " ", said), kind
+    for kind, text in zip(CASES, printed, strict=True):
+        assert PRINTED[kind] in re.sub(r" +", " ", text), kind
 
 
 def test_the_test_of_a_scheme_passes(copy: Path) -> None:
     options = ["-q", "-n", "0", "-p", "no:cacheprovider"]
-    said = run(copy, "pytest", *options, "tests/schemes/test_sqrt_bias.py")
+    said = run(copy, "-m", "pytest", *options, "tests/schemes/test_sqrt_bias.py")
     assert re.search(r"\d+ passed", said)

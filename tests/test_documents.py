@@ -35,10 +35,13 @@ def test_python_of_the_first_pages_runs(root: Path, tmp_path: Path) -> None:
     assert len(blocks) > 3
     (own,) = (block for block in blocks if "@register" in block)
     (tmp_path / "my_scheme.py").write_text(own)
-    for i, block in enumerate(blocks):
-        path = tmp_path / f"block{i}.py"
+    blocks.remove(own)  # which another imports
+    paths = [tmp_path / f"block{i}.py" for i in range(len(blocks))]
+    for path, block in zip(paths, blocks, strict=True):
         path.write_text(block)
-        subprocess.run([sys.executable, path], check=True, cwd=root)
+    # Each has names of its own, in one process.
+    code = "import runpy, sys; [*map(runpy.run_path, sys.argv[1:])]"
+    subprocess.run([sys.executable, "-c", code, *paths], check=True, cwd=root)
 
 
 def test_readme_shows_what_its_example_prints(root: Path, posenc) -> None:

@@ -41,7 +41,7 @@ ROOMS = {
         "tasks",
         "train",
     },
-    "reproduce": {"records", "schemes", "settings", "show", "stats"},
+    "reproduce": {"records", "settings", "show", "stats"},
     "cli": {
         "check",
         "hf",

@@ -1,4 +1,4 @@
-"""A scheme that is derived from another one takes its options, wherever that lies."""
+"""A scheme that is derived from another one takes its options."""
 
 import sys
 from collections.abc import Callable
@@ -15,21 +15,9 @@ HEAD = "from posenc_compare.schemes import Scheme, register\n"
 MINE = "@register('posenc_test_mine', family='rotary')\n"
 ROPE = "from posenc_compare.schemes.rope import Rope\n"
 LOUD = (
-    "    def __init__(self, geometry, *, loud: bool = False, **options):\n"
-    "        super().__init__(geometry, **options)\n        self.loud = loud\n"
+    "    def __init__(self, geometry, *, loud: bool = False):\n"
+    "        super().__init__(geometry)\n        self.loud = loud\n"
 )
-FORMS = {
-    "a class by its name": ROPE + MINE + "class Mine(Rope): 'Mine.'\n",
-    "one between": (
-        ROPE + "class Between(Rope): 'Between.'\n" + MINE + "class M(Between): 'M.'\n"
-    ),
-    "one beside it": (
-        ROPE + "class Mixed: pass\n" + MINE + "class Mine(Mixed, Rope): 'Mine.'\n"
-    ),
-    "a scheme beside it": (
-        ROPE + "class Beside(Scheme): 'B.'\n" + MINE + "class M(Beside, Rope): 'M.'\n"
-    ),
-}
 
 
 @pytest.fixture
@@ -48,32 +36,18 @@ def plugin(
     return write
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_all_options_of_the_parent(form: str, plugin: Callable[[str], Path]) -> None:
-    plugin(FORMS[form])
+def test_all_options_of_the_parent(plugin: Callable[[str], Path]) -> None:
+    plugin(ROPE + MINE + "class Mine(Rope): 'Mine.'\n")
     assert option_types("posenc_test_mine") == option_types("rope")
     (variant,) = parse_variants("posenc_test_mine:base=500;layout=half")
     assert variant.options == {"base": 500.0, "layout": "half"}
     assert variant.build(Geometry()).base == 500.0
 
 
-def test_own_options_join_those_that_are_passed_on(
+def test_a_constructor_of_its_own_takes_its_own_options_alone(
     plugin: Callable[[str], Path],
 ) -> None:
-    plugin(ROPE + MINE + "class Mine(Rope):\n    'Mine.'\n" + LOUD)
-    assert option_types("posenc_test_mine") == {
-        **option_types("rope"),
-        "loud": (bool, False),
-    }
-    (variant,) = parse_variants("posenc_test_mine:base=500;loud=yes")
-    built = variant.build(Geometry())
-    assert (built.base, built.loud) == (500.0, True)
-
-
-def test_a_constructor_that_passes_nothing_on_takes_its_own_alone(
-    plugin: Callable[[str], Path],
-) -> None:
-    plugin(ROPE + MINE + "class Mine(Rope):\n" + LOUD.replace(", **options", ""))
+    plugin(ROPE + MINE + "class Mine(Rope):\n" + LOUD)
     assert option_types("posenc_test_mine") == {"loud": (bool, False)}
     with pytest.raises(ConfigError, match="no option 'base'"):
         parse_variants("posenc_test_mine:base=500")

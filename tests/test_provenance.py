@@ -3,19 +3,16 @@
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from posenc_compare.records.cells import Cell
-from posenc_compare.run import comparison
 from posenc_compare.run import provenance as module
 from posenc_compare.run.comparison import compare
 from posenc_compare.run.provenance import provenance
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.probe import ProbeSetting
-from posenc_compare.settings.table import Work
 
 pytestmark = pytest.mark.usefixtures("forgetful")
 CELL = Cell(Variant("nope"), "smoothness", ProbeSetting(), 1)
@@ -87,44 +84,6 @@ class Curious(Scheme):
         assert "torch._dynamo" not in sys.modules
         return x
 """
-LOOSE = """
-import os
-import torch
-from posenc_compare.schemes import Scheme, register
-
-@register("loose", family="bias", source="own")
-class Loose(Scheme):
-    def offset_bias(self, offsets):
-        bias = offsets.double().expand(self.geometry.heads, -1).clone()
-        given = "CUBLAS_WORKSPACE_CONFIG" in os.environ
-        return bias.put_(torch.tensor([0]), torch.tensor([float(given)]).double())
-"""
-
-
-def test_operations_that_may_differ_are_refused_where_asked(tmp_path: Path) -> None:
-    (tmp_path / "loose.py").write_text(LOOSE)
-    found = {}
-    for asked in (False, True):
-        results = compare(
-            "loose,rope",
-            "smoothness",
-            positions=16,
-            seeds=1,
-            plugins=[tmp_path / "loose.py"],
-            deterministic=asked,
-            out=tmp_path / f"run-{asked}",
-        )
-        for record in results.records:
-            facts = record.provenance.facts
-            assert facts["deterministic_algorithms"] is asked
-            found[record.label, asked] = record.status
-            if record.label == "loose" and asked:
-                assert "put_ does not have a deterministic implementation" in (
-                    record.error
-                )
-    assert [label for label, status in found.items() if status == "failed"] == [
-        ("loose", True)
-    ]
 
 
 def test_a_worker_that_trains_nothing_is_spared_the_compiler_of_torch(
@@ -140,32 +99,3 @@ def test_a_worker_that_trains_nothing_is_spared_the_compiler_of_torch(
         out=tmp_path / "run",
     )
     assert [record.error for record in results.records] == [""]
-
-
-def test_a_run_says_which_records_are_of_runs_that_were_not_deterministic(
-    tmp_path: Path,
-) -> None:
-    said: list[str] = []
-    asked: dict[str, Any] = {"positions": 16, "seeds": 1, "out": tmp_path / "run"}
-    asked["on_event"] = lambda event: said.append(event.note)
-    compare("rope", "smoothness", **asked)
-    compare("rope", "smoothness", deterministic=True, **asked)
-    line = "1 computed before without deterministic=true; `--overwrite` computes them"
-    assert len([note for note in said if note.startswith(line)]) == 1
-    said.clear()
-    compare("rope", "smoothness", deterministic=True, overwrite=True, **asked)
-    assert not [note for note in said if "deterministic=true" in note]
-
-
-def test_a_record_is_computed_again_as_strictly_as_before(
-    posenc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = {"positions": 16, "seeds": 1, "deterministic": True}
-    (record,) = compare("rope", "smoothness", out=tmp_path / "run", **given).records
-    asked: list[Work] = []
-    own = comparison.recompute
-    monkeypatch.setattr(
-        comparison, "recompute", lambda *given: asked.append(given[-1]) or own(*given)
-    )
-    assert posenc("rerun", record.key, tmp_path / "run").returncode == 0
-    assert asked[0].deterministic

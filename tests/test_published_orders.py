@@ -311,7 +311,7 @@ def test_every_order_can_be_run(name: str) -> None:
 
 
 def test_the_command_trains_and_gives_a_verdict(posenc: Command, tmp_path) -> None:
-    sizes = ("--seeds", "2", "--preset", "quick")
+    sizes = ("--seeds", "2", "--preset", "quick", "--set", "steps=2")
     done = posenc("reproduce", "flip_flop", *sizes, "--out", tmp_path, "--format", "md")
     assert done.returncode == 0, done.stderr
     assert "not separable" in done.stdout
@@ -320,6 +320,12 @@ def test_the_command_trains_and_gives_a_verdict(posenc: Command, tmp_path) -> No
     again = posenc(*words)
     assert "0 to compute" in again.stderr
     assert [row["p"] for row in json.loads(again.stdout)] == [None, None]
+
+
+def test_without_a_name_the_command_lists_the_orders(posenc: Command) -> None:
+    done = posenc("reproduce", "--format", "json")
+    assert done.returncode == 0
+    assert [row["name"] for row in json.loads(done.stdout)] == [*ORDERS]
 
 
 def test_an_unknown_order_is_one_line(posenc: Command) -> None:

@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_what_the_code_knows_is_written_and_what_a_person_knows_stays() -> None:
     stale = stale.replace(TEXT[TEXT.index("| [`fox`]") :].partition("\n")[0] + "\n", "")
     lines = schemes_doc.page(stale).splitlines()
     (alibi,) = (line for line in lines if line.startswith("| [`alibi`]"))
-    assert " | bias | `offset_bias` | 0 | x | slopes of the paper; " in alibi
+    assert " | bias | `offset_bias` | 0 | x | slopes of the paper | " in alibi
     (fox,) = (line for line in lines if line.startswith("| [`fox`]"))
     blank = " | ".join([schemes_doc.NONE] * 3)
     assert f" | 4104 each layer | {blank} | 24 | " in fox
@@ -85,6 +86,7 @@ def test_row_admits_what_the_header_admits(name: str) -> None:
     assert not re.search("(was|not) opened", header)  # the table alone says so
 
 
+@cache
 def oracles() -> dict[str, set[str]]:
     """Return by scheme the packages that it is compared with, from the tests."""
     body = ast.parse((ROOT / "tests" / "test_oracles.py").read_text("utf-8")).body

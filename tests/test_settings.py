@@ -111,7 +111,7 @@ def test_a_file_takes_the_options_of_the_command(posenc, tmp_path: Path) -> None
     [
         (["measure", "--set", "steps=3"], "steps must be left out of this command; "),
         (["cost", "--set", "grid=4x4"], "grid must be left out of this command; "),
-        (["rerun", "a", "b", "--set", "steps=3"], "No such option: --set"),
+        (["status", "a", "--set", "steps=3"], "No such option: --set"),
         (["show", "rope", "--steps", "3"], "No such option: --steps"),
     ],
 )

@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from conftest import Command
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tools"))
@@ -36,7 +38,9 @@ def drawing(monkeypatch: pytest.MonkeyPatch) -> Any:
     torch.set_num_threads(threads)
 
 
-def test_the_notebook_prints_and_draws_what_the_page_shows(drawing: None) -> None:
+def test_the_notebook_prints_and_draws_what_the_page_shows(
+    drawing: None, posenc: Command
+) -> None:
     """The cells of the notebook run in order, and agree but for a last digit."""
     book = json.loads(tour.NOTEBOOK.read_text("utf-8"))
     cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
@@ -44,9 +48,12 @@ def test_the_notebook_prints_and_draws_what_the_page_shows(drawing: None) -> Non
     names: dict[str, Any] = {"__name__": "tour"}
     for cell in cells:
         code = "".join(cell["source"])
-        kind = "sh" if code.startswith("!") else "python"
-        code = re.sub("^!", "", code, flags=re.MULTILINE) if kind == "sh" else code
-        printed, images = tour.Block(kind, code, "", "").run(names)
+        printed, images = "", []
+        for command in re.findall("^!posenc-compare (.*)", code, re.MULTILINE):
+            text = posenc(*shlex.split(command)).stdout.rstrip()
+            printed += "".join(f"{row.rstrip()}\n" for row in text.split("\n"))
+        if not code.startswith("!"):
+            printed, images = tour.Block("python", code, "", "").run(names)
         shown = [
             "".join(out["text"])
             for out in cell["outputs"]

@@ -7,6 +7,7 @@ What is asked for goes to stdout, everything else to stderr. Exit codes: 0 all d
 write or stdout that cannot be used, 130 interrupted.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -19,7 +20,6 @@ from posenc_compare.cli.check import check
 from posenc_compare.cli.console import say
 from posenc_compare.cli.describe import describe
 from posenc_compare.cli.diff import diff
-from posenc_compare.cli.env import env
 from posenc_compare.cli.hf import app as hf
 from posenc_compare.cli.list import list_
 from posenc_compare.cli.plot import plot
@@ -27,17 +27,16 @@ from posenc_compare.cli.rank import rank
 from posenc_compare.cli.recommend import recommend
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
-from posenc_compare.cli.rerun import rerun
 from posenc_compare.cli.run import cost, measure, run
 from posenc_compare.cli.show import show_
 from posenc_compare.cli.status import status
-from posenc_compare.cli.streams import open_streams
 from posenc_compare.cli.table import table
 from posenc_compare.errors import ConfigError, PosencError, StoreError
 from posenc_compare.settings.table import TABLE
 from posenc_compare.validate import hint, near
 
 SYNONYMS: dict[str, str] = {"compare": "run", "train": "run", "benchmark": "cost"}
+CLOSED = "stdout: must take what is printed"
 FORMATS = {"latex": "tex", "markdown": "md", "text": "table"}
 
 
@@ -45,11 +44,7 @@ class Commands(TyperGroup):
     """Commands that an interruption ends in one line, also while they import."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is asked for.
-
-        Raises:
-            ConfigError: if there is none; the nearest is suggested.
-        """
+        """Return the command that is asked for."""
         if not args[0].startswith("-") and args[0] not in self.commands:
             meant = hint(SYNONYMS.get(args[0], args[0]), self.commands)
             raise ConfigError(f"unknown command {args[0][:40]!r}{meant}")
@@ -81,9 +76,20 @@ UsageError: Any = typer.BadParameter.__base__
 def main() -> None:
     """Run the command line; what is wrong with it becomes one line and an exit code."""
     words = sys.argv[1:] or ["--help"]
-    code = _code(open_streams) or _code(lambda: app(words, standalone_mode=False))
-    printed = _code(lambda: sys.stdout.flush())
-    sys.exit(code or printed)
+    if sys.stdout is None:
+        sys.exit(_refuse("stdout: must be open; `> /dev/null` would work", 3))
+    streams: list[Any] = [s for s in (sys.__stdout__, sys.__stderr__) if s]
+    for stream in streams:  # which write as an escape what their encoding lacks
+        stream.reconfigure(errors="backslashreplace")
+    code = _code(lambda: app(words, standalone_mode=False))
+    try:
+        print(end="", flush=True)
+    except OSError as error:
+        # Python writes what is left as it ends: that goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        ended = isinstance(error, BrokenPipeError)  # the reader has seen enough
+        code = code or (1 if ended else _refuse(f"{CLOSED}, got {error}", 3))
+    sys.exit(code)
 
 
 def _code(act: Callable[[], int | None]) -> int:
@@ -100,7 +106,7 @@ def _code(act: Callable[[], int | None]) -> int:
         name = str(error.name).partition(".")[0]
         return _refuse(f"{name} must be installed, and is not; `pip install {name}`", 2)
     except OSError as error:  # of a folder or a stream that nobody looked at before
-        return _refuse(str(error), 3)
+        return _refuse(str(error) if error.filename else f"{CLOSED}, got {error}", 3)
 
 
 def _refuse(reason: str, code: int) -> int:
@@ -160,14 +166,12 @@ for command in (
     plot,
     report,
     status,
-    rerun,
     diff,
     list_,
     describe,
     show_,
     check,
     reproduce,
-    env,
 ):
     app.command(command.__name__.strip("_"))(command)
 app.add_typer(hf, name="hf")

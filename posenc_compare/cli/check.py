@@ -69,11 +69,7 @@ def check(
 
 
 def _schemes_in(file: str, asked: str | None, options: str | None) -> str:
-    """Return the schemes of a file, or the one that is asked for, with its options.
-
-    Raises:
-        ConfigError: if the file declares no such class or scheme.
-    """
+    """Return the schemes of a file, or the one that is asked for, with its options."""
     names: dict[str, str] = {}
     for name in add_plugin(file):
         if name in SCHEMES and not SCHEMES.owns((entry := SCHEMES.entry(name)).module):

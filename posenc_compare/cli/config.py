@@ -26,9 +26,6 @@ def configured(options: Body, allowed: Collection[str]) -> Iterator[Body]:
         options: of the command by name, `config` and `set` among them; None if not
             given.
         allowed: names of settings that the command takes.
-
-    Raises:
-        ConfigError: if the file cannot be read, or a name is unknown or repeated.
     """
     given = {name: value for name, value in options.items() if value is not None}
     config = given.pop("config", None)
@@ -50,11 +47,7 @@ def configured(options: Body, allowed: Collection[str]) -> Iterator[Body]:
 
 
 def _settings(words: Iterable[str]) -> Iterator[tuple[str, object]]:
-    """Yield the names and values of `--set`.
-
-    Raises:
-        ConfigError: if one is not NAME=VALUE.
-    """
+    """Yield the names and values of `--set`."""
     for part in (part for word in words for part in SETTING.split(word)):
         name, sign, text = part.partition("=")
         name = name.strip().replace("-", "_")

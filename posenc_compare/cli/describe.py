@@ -90,9 +90,6 @@ def _describe(entry: Entry, registry: Registry, label: str) -> None:
         entry: of the thing.
         registry: of its kind.
         label: the name of the thing; of a scheme, with options.
-
-    Raises:
-        ConfigError: if the scheme has no such option, or refuses its value.
     """
     thing = entry.item
     documented = thing.compute if registry is MEASURES else thing

@@ -64,11 +64,7 @@ def rank(
 
 
 def reference_of(preset: str) -> Path:
-    """Return the folder of the records that come with the package.
-
-    Raises:
-        ConfigError: if there are none of the preset.
-    """
+    """Return the folder of the records that come with the package."""
     folder = Path(str(files("posenc_compare").joinpath("reference", preset)))
     if not folder.is_dir():
         known = sorted(path.name for path in folder.parent.glob("[!_]*/"))
@@ -133,11 +129,7 @@ def _times(schemes: str, chosen: Body, store: "Store") -> "list[Record]":
 
 
 def _check_text(known: "list[Record]", cells: "Iterable[Cell]") -> None:
-    """Refuse to rank across texts, before anything is trained.
-
-    Raises:
-        ConfigError: if the reference was trained on another text.
-    """
+    """Refuse to rank across texts, before anything is trained."""
     there = {r.spec.setting.get("corpus_sha256") for r in known if r.task}
     here = {cell.setting.spec().get("corpus_sha256") for cell in cells} - {None}
     if here - there:

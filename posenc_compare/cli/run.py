@@ -78,9 +78,6 @@ def _run(
         allowed: names of settings that the command takes.
         folder: for records by default; empty, or on a grid, that of the preset.
         **defaults: of the command.
-
-    Raises:
-        ConfigError: if a value cannot be used.
     """
     from posenc_compare.run.comparison import plan_comparison
 

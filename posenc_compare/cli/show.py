@@ -120,14 +120,7 @@ def show_(
 def _code_of(
     name: str, positions: int, width: int, heads: int, length: int
 ) -> "tuple[str, Code]":
-    """Return the label of a scheme, and its codes.
-
-    Raises:
-        ConfigError: if the scheme is unknown, or cannot be used at this size.
-        NoCodeError: if the scheme has no code of a position or distance alone.
-        NonFiniteError: if a number of a code is not finite.
-        PluginError: if the scheme fails with another error.
-    """
+    """Return the label of a scheme, and its codes."""
     from posenc_compare.measures.codes import code_of
     from posenc_compare.measures.probe import Probe
 

@@ -92,11 +92,7 @@ class Cell:
 
 
 def cell_of(spec: Spec, places: Sequence[str]) -> Cell:
-    """Return the cell of a specification; a training finds its texts at `places`.
-
-    Raises:
-        ConfigError: if a name or a value is not known here.
-    """
+    """Return the cell of a specification; a training finds its texts at `places`."""
     name = spec.measure.name
     check_whole("threads", spec.threads, 1, 1024)
     check_choice(f"setting of {name}", spec.kind, (setting_of(name).kind,))
@@ -110,11 +106,7 @@ def cell_of(spec: Spec, places: Sequence[str]) -> Cell:
 
 
 def setting_of(measure: str) -> type[Setting]:
-    """Return the kind of setting that a measure takes.
-
-    Raises:
-        ConfigError: if there is no such measure, or no such kind.
-    """
+    """Return the kind of setting that a measure takes."""
     kind = MEASURES.entry(measure).facts.get("setting", "probe")
     check_choice(f"setting of {measure}", kind, tuple(SETTINGS.entries()))
     return SETTINGS.get(kind)

@@ -7,16 +7,7 @@ from typing import Any
 
 
 def write_file(path: Path, data: bytes, files: Any = os) -> None:
-    """Write `data` to `path` atomically: after a crash the file is the old or new one.
-
-    Args:
-        path: file in an existing folder.
-        data: the whole content.
-        files: module `os`, or a stand-in for tests.
-
-    Raises:
-        OSError: if the file cannot be written; no temporary file is left.
-    """
+    """Write a file atomically: after a crash it is the old one or the new one."""
     token = f".{path.stem}.{os.getpid()}.{secrets.token_hex(8)}"
     temporary = path.with_name(token)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -42,9 +42,6 @@ def load_records(
             that are damaged, and one if there is code or a processor of several kinds.
         arrays: keep the arrays that plots alone need, which take most of the memory.
         selection: of the records; without one, all of them.
-
-    Raises:
-        ConfigError: if a folder holds no records, or the selection stands for none.
     """
     folders = [folder] if isinstance(folder, Path) else folder
     found = {r.key: r for one in folders for r in read_folder(one, warn, arrays=arrays)}
@@ -72,10 +69,6 @@ def load_by(
     Returns:
         Records by value, numbers in order. Labels name all other settings that differ,
         in whatever group, so that a label stands for the same setting in each.
-
-    Raises:
-        ConfigError: if a folder holds no records, a setting is not one of a training or
-            has one value in all of them.
     """
     trained = [
         record
@@ -113,16 +106,7 @@ def _words(value: Iterable[Scalar]) -> str:
 
 
 def read_folder(folder: Path, warn: Warn, *, arrays: bool = True) -> list[Record]:
-    """Return the sound records of a folder, with the labels of their schemes.
-
-    Args:
-        folder: of a run.
-        warn: as in `load_records`.
-        arrays: keep the arrays that plots alone need.
-
-    Raises:
-        ConfigError: if the folder holds no records.
-    """
+    """Return the sound records of a folder, with the labels of their schemes."""
     store = Store(folder)
     records = sound(store.records(), warn, arrays=arrays)
     if store.damaged:

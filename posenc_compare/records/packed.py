@@ -43,11 +43,7 @@ def read_packed(path: Path) -> tuple[dict[str, bytes], list[str]]:
 
 
 def packed(texts: dict[str, bytes]) -> bytes:
-    """Return the packed file of some records' texts by key.
-
-    Raises:
-        ValueError: if it is too long to be read.
-    """
+    """Return the packed file of some records' texts by key."""
     lines = [
         text[:-SEAL] + f',"key":"{key}"'.encode() + text[-SEAL:]
         for key, text in sorted(texts.items())

@@ -21,7 +21,7 @@ class Quantity:
         x: what the row's `x` counts, with its unit, if rows form a curve.
         title: heading of its column in the summary; the name if not given.
         repeatable: whether the same machine gives the same number again, to the
-            last bit; a time is not. `rerun` and `diff` leave others out.
+            last bit; a time is not. `diff` leaves others out.
     """
 
     name: str

@@ -242,9 +242,6 @@ def parse(value: object, kind: Any, where: str) -> Any:
         value: of JSON; `ABSENT` for none.
         kind: a dataclass, or the annotation of a field of one.
         where: its name in messages.
-
-    Raises:
-        ValueError: if a part is missing or of another type; the message names it.
     """
     inner = get_args(kind)
     if is_dataclass(kind):

@@ -14,16 +14,7 @@ from posenc_compare.settings.canonical import Body
 
 
 def held_by(keys: Iterable[str], folders: Iterable[Path]) -> dict[str, Store]:
-    """Return for each key that a folder has a sound record of the first such folder.
-
-    Args:
-        keys: of the cells that are wanted.
-        folders: of other runs.
-
-    Raises:
-        ConfigError: if a folder holds no records.
-        StoreError: if a folder cannot be read.
-    """
+    """Return for each key that a folder has a sound record of the first such folder."""
     held: dict[str, Store] = {}
     left = list(keys)
     for store in map(Store, folders):
@@ -39,15 +30,7 @@ def held_by(keys: Iterable[str], folders: Iterable[Path]) -> dict[str, Store]:
 
 
 def copy_records(held: dict[str, Store], to: Store) -> None:
-    """Copy records into a folder, to the byte.
-
-    Args:
-        held: where each is, by key.
-        to: the folder.
-
-    Raises:
-        StoreError: if one cannot be written.
-    """
+    """Copy records into a folder, to the byte."""
     for key, store in held.items():
         if found := store.find(key):  # or else it was removed a moment ago
             to.put(key, found[0])

@@ -42,9 +42,6 @@ class Store:
     Attributes:
         damaged: names of what `read` found damaged, or written by another version:
             files, and records in the packed file.
-
-    Raises:
-        StoreError: if the folder is a file, or cannot be reached.
     """
 
     def __init__(self, folder: Path, files: Any = os) -> None:
@@ -86,21 +83,13 @@ class Store:
             probe.unlink(missing_ok=True)  # another run may be faster
 
     def write(self, body: Body) -> str:
-        """Write a record and return its key. The body holds the cell's `spec`.
-
-        Raises:
-            StoreError: if it cannot be written.
-        """
+        """Write a record and return its key. The body holds the cell's `spec`."""
         key = spec_key(body["spec"])
         self.put(key, sealed({"schema": SCHEMA, **body}))
         return key
 
     def put(self, key: str, text: bytes) -> None:
-        """Write the text of a record's file.
-
-        Raises:
-            StoreError: if it cannot be written.
-        """
+        """Write the text of a record's file."""
         with self._must(f"take a record of {len(text)} bytes"):
             write_file(self.cells / f"{key}.json", text, self.files)
 
@@ -109,11 +98,7 @@ class Store:
         return len(sealed({"schema": SCHEMA, **body})) <= LIMIT
 
     def check(self) -> None:
-        """Prove that the folder is there.
-
-        Raises:
-            StoreError: if not.
-        """
+        """Prove that the folder is there."""
         if not self.cells.is_dir():
             raise StoreError(f"{self.cells}: must be there, and is gone")
 
@@ -160,19 +145,11 @@ class Store:
         shutil.rmtree(self.checkpoints / key, ignore_errors=True)
 
     def records(self) -> Iterator[Body]:
-        """Yield every intact record, in the order of their keys.
-
-        Raises:
-            StoreError: if the folder cannot be read.
-        """
+        """Yield every intact record, in the order of their keys."""
         return filter(None, map(self.read, sorted(self.keys())))
 
     def keys(self) -> set[str]:
-        """Return the keys of all files of records, and of all lines of the packed one.
-
-        Raises:
-            StoreError: if the folder cannot be read.
-        """
+        """Return the keys of all files of records, and of all packed ones."""
         with self._must("be readable"):
             names = os.listdir(self.cells) if self.cells.is_dir() else []  # noqa: PTH208
         loose = {n.removesuffix(".json") for n in names if RECORD.fullmatch(n)}
@@ -205,10 +182,6 @@ class Store:
         """Put all records into the packed file.
 
         Loose files go once the packed one is there. Lines that cannot be read stay.
-
-        Raises:
-            StoreError: if the folder cannot be read or written, its records are too
-                long, or another process packs it.
         """
         with self._must("let one process pack its records"):
             folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -242,12 +215,7 @@ def sealed(body: Body) -> bytes:
 
 
 def _body(data: bytes, key: str) -> Body:
-    """Return what the text of a record's file says.
-
-    Raises:
-        ValueError: if it is damaged, or is not of that key; other errors of lists and
-            dicts where its shape is odd.
-    """
+    """Return what the text of a record's file says."""
     body = parse_strictly(data)["body"]
     intact = (
         data == sealed(body)  # every byte of it

@@ -37,11 +37,7 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
-    """A folder for each cell; `tensorboard --logdir DIR/tensorboard` shows them.
-
-    Args:
-        folder: of the records.
-    """
+    """A folder for each cell; `tensorboard --logdir DIR/tensorboard` shows them."""
 
     def __init__(self, folder: Path) -> None:
         self.module = _imported("torch.utils.tensorboard", "tensorboard")
@@ -62,12 +58,7 @@ class TensorBoard:
 
 
 class WandB:
-    """A run of Weights & Biases for each cell; Trackio has the same functions.
-
-    Args:
-        folder: of the records; its name groups the runs.
-        module: wandb or trackio.
-    """
+    """A run of Weights & Biases for each cell; Trackio has the same functions."""
 
     def __init__(self, folder: Path, module: str = "wandb") -> None:
         self.module = _imported(module, module)
@@ -85,11 +76,7 @@ class WandB:
 
 
 class MLflow:
-    """A run of MLflow for each cell; MLFLOW_TRACKING_URI says where.
-
-    Args:
-        folder: of the records, which MLflow does not use.
-    """
+    """A run of MLflow for each cell; MLFLOW_TRACKING_URI says where."""
 
     def __init__(self, folder: Path) -> None:
         self.module = _imported("mlflow", "mlflow")
@@ -122,9 +109,6 @@ def tracker_of(track: str | Tracker, folder: Path) -> Tracker:
     Args:
         track: its name, or one of the user's own.
         folder: for files of a tracker that writes files.
-
-    Raises:
-        ConfigError: if the name is unknown, or its package is not installed.
     """
     if not isinstance(track, str):
         return track

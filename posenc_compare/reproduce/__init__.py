@@ -1,1 +1,1 @@
-"""Published figures, computed again."""
+"""Published rankings, trained again."""

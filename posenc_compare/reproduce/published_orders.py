@@ -139,11 +139,7 @@ ORDERS: dict[str, PublishedOrder] = {
 
 
 def published_order(name: str) -> PublishedOrder:
-    """Return what is known of an order.
-
-    Raises:
-        ConfigError: if there is none of that name.
-    """
+    """Return what is known of an order."""
     if name not in ORDERS:
         raise ConfigError(
             f"unknown order {name[:80]!r}{hint(name, ORDERS)}; there are "

@@ -56,9 +56,6 @@ def settle(chosen: Body, device: str) -> Settings:
     Args:
         chosen: values by the names of `Choices`; any may be missing or wrong.
         device: auto, cpu or cuda.
-
-    Raises:
-        ConfigError: if a value has the wrong type or range.
     """
     chosen = dict(chosen)
     preset = chosen.pop("preset", "quick")
@@ -101,11 +98,7 @@ def settle(chosen: Body, device: str) -> Settings:
 
 
 def _check_texts(chosen: Body, trainings: tuple[Training, ...]) -> None:
-    """Refuse a text that is not read.
-
-    Raises:
-        ConfigError: if there is one.
-    """
+    """Refuse a text that is not read."""
     texts = {name: chosen.get(name, "") for name in ("corpus", "test_corpus")}
     given = [name for name, text in texts.items() if text not in ("", STDLIB)]
     if given and not any(training.reads_corpus for training in trainings):

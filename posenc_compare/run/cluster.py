@@ -28,11 +28,7 @@ LISTEN = 0.2  # seconds that an actor waits for news of its worker
 
 
 def check_engine(work: Work) -> None:
-    """Refuse choices that do not fit together.
-
-    Raises:
-        ConfigError: if there are such.
-    """
+    """Refuse choices that do not fit together."""
     if work.gpu_share > 1 and work.gpu_share % 1:
         raise ConfigError(
             f"gpu_share must be a whole number above 1, got {work.gpu_share:g}; 1 or "
@@ -56,11 +52,7 @@ def check_engine(work: Work) -> None:
 
 
 def workers_of(work: Work, cells: Iterable[Cell]) -> "Pool | Cluster":
-    """Return the workers that cells are computed by.
-
-    Raises:
-        ConfigError: if a cluster does not answer, or has no room.
-    """
+    """Return the workers that cells are computed by."""
     if work.engine == "local":
         return Pool(work)
     on_gpu = any(cell.setting.device != "cpu" for cell in cells)
@@ -89,9 +81,6 @@ class Host:
 class ClusterWorker:
     """A worker on another machine.
 
-    Args:
-        host: the handle of its actor.
-
     Attributes:
         placed: whether its actor has answered from a node.
     """
@@ -113,9 +102,6 @@ class Cluster:
             RAY_ADDRESS, or one that is started on this machine, and without a number
             of workers, as many compute at the same time as have room.
         gpus: for one worker; a fraction shares a GPU.
-
-    Raises:
-        ConfigError: if Ray is missing or does not answer, or no node has the room.
     """
 
     def __init__(self, work: Work, gpus: float) -> None:
@@ -206,12 +192,7 @@ class Cluster:
 
 
 def _knock(address: str) -> None:
-    """Try a port, since Ray itself tries for minutes and says so on every line.
-
-    Raises:
-        OSError: if nobody answers there.
-        ValueError: if the address has a port that is no number.
-    """
+    """Try a port, since Ray itself tries for minutes and says so on every line."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host:
         socket.create_connection((host.strip("[]"), int(port)), ANSWER).close()
@@ -229,11 +210,7 @@ def _room(node: Body, threads: int, gpus: float) -> int:
 
 
 def _ray() -> Any:
-    """Return Ray.
-
-    Raises:
-        ConfigError: if it is not installed.
-    """
+    """Return Ray."""
     try:
         return importlib.import_module("ray")
     except ImportError as error:

@@ -11,16 +11,15 @@ import sys
 import tempfile
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.cells import Cell, cell_of, schemes_of, setting_of
+from posenc_compare.records.cells import Cell, schemes_of, setting_of
 from posenc_compare.records.load import Warn
-from posenc_compare.records.record import Record
 from posenc_compare.records.reuse import copy_records, held_by
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
@@ -32,7 +31,6 @@ from posenc_compare.run.machine import fitted
 from posenc_compare.run.plan import (
     MANY,
     axes_of,
-    here,
     in_shard,
     missing,
     plan,
@@ -83,12 +81,7 @@ class Comparison:
         return missing(self.cells, store, self.work.statuses())
 
     def held(self, store: Store) -> dict[str, Store]:
-        """Return by key who holds a record that a run would copy.
-
-        Raises:
-            ConfigError: if a folder to copy from holds no records.
-            StoreError: if one cannot be read.
-        """
+        """Return by key who holds a record that a run would copy."""
         folders = self.work.folders()
         return held_by(self.missing(store), folders) if folders else {}
 
@@ -97,18 +90,8 @@ class Comparison:
     ) -> str:
         """Compute the cells that have no record, in worker processes.
 
-        Args:
-            store: where records go.
-            listen: called with every piece of news.
-            tracker: is sent every new record.
-
         Returns:
             What stopped it: the name of a signal, `fail_fast`, or nothing.
-
-        Raises:
-            ConfigError: if a folder to copy records from holds none, or a cluster
-                cannot be used.
-            StoreError: if a folder cannot be used.
         """
         held = self.held(store)
         every = (*self.cells, *self.others)
@@ -139,18 +122,6 @@ class Comparison:
         if help:
             count += f", and {help} of other shards to help with"
         yield f"{count}, records in {store.folder}"
-        if self.work.deterministic and (loose := self._loose(store)):
-            again = "`--overwrite`" + (" without `--reuse`" if self.work.reuse else "")
-            yield (
-                f"{loose} computed before without deterministic=true; "
-                f"{again} computes them again"
-            )
-
-    def _loose(self, store: Store) -> int:
-        """Return how many records are of runs that let torch take any operation."""
-        kept = self.keys - self.missing(store).keys()
-        bodies = filter(None, map(store.read, kept))
-        return sum(not b["provenance"].get("deterministic_algorithms") for b in bodies)
 
     def results(
         self, store: Store, warn: Warn = warnings.warn, *, arrays: bool = True
@@ -177,9 +148,6 @@ def plan_comparison(
     """Return the comparison that was asked for.
 
     The arguments are those of `compare`.
-
-    Raises:
-        ConfigError: if a name or a value cannot be used, or a cell does not fit.
     """
     for name in choices.keys() - TABLE.keys():
         raise ConfigError(f"unknown setting {name!r}{hint(name, TABLE)}", field=name)
@@ -305,47 +273,6 @@ def _warn(event: Event) -> None:
     """Warn of cells that have no record, where nobody listens."""
     if event.refused:
         warnings.warn(event.note, stacklevel=2)
-
-
-def recompute(
-    record: Record, places: Sequence[str], plugins: list[str], work: Work
-) -> Record | str:
-    """Compute the cell of a record again.
-
-    Args:
-        record: as it was stored.
-        places: where the corpus of a training is, and the text to test on, if any.
-        plugins: files or modules that register schemes.
-        work: how to go about it.
-
-    Returns:
-        The new record, or the name of the signal that stopped it.
-
-    Raises:
-        ConfigError: if this version, or this machine, cannot compute it.
-    """
-    for source in plugins:
-        add_plugin(source)
-    try:
-        cell = here(cell_of(record.spec, places))
-        key = cell.key()
-    except (KeyError, TypeError) as error:
-        raise ConfigError(
-            f"record {record.key}: must be one that this version can compute, and "
-            f"lacks or adds {error}"
-        ) from error
-    again = Comparison([cell], fitted(work, [cell]))
-    with tempfile.TemporaryDirectory() as place:
-        store, refused = Store(Path(place) / "rerun"), list[str]()
-
-        def listen(event: Event) -> None:
-            refused.extend([event.note] * event.refused)
-
-        stopped_by = again.compute(store, listen)
-        computed = store.read(key)
-        if refused:
-            raise ConfigError(refused[0])
-        return Record.from_json(computed) if computed else stopped_by
 
 
 def _check_files(variants: list[Variant], measures: list[str]) -> None:

@@ -48,12 +48,7 @@ BUILDING = {Variant.build.__code__, check_axes.__code__}
 
 
 def compute(cell: Cell, progress: Progress) -> Record:
-    """Return the record of a cell, whatever happens while it is computed.
-
-    Raises:
-        Stopped: if the run was asked to stop.
-        StoreError: if a checkpoint cannot be kept.
-    """
+    """Return the record of a cell, whatever happens while it is computed."""
     started = datetime.datetime.now(datetime.UTC)
     clock = time.monotonic()
     record = cell.record()
@@ -109,11 +104,7 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
 
 
 def _plain(row: Row, measure: Measure) -> Row:
-    """Return a row with numbers of Python's own, as records keep them.
-
-    Raises:
-        ConfigError: if one is no real number.
-    """
+    """Return a row with numbers of Python's own, as records keep them."""
 
     def number(name: str, value: Any) -> float | None:
         if value is None or type(value) in (int, float):
@@ -129,11 +120,7 @@ def _plain(row: Row, measure: Measure) -> Row:
 
 
 def _check_rows(rows: list[Row], measure: Measure) -> None:
-    """Refuse rows that a table could not tell apart, or has no place for.
-
-    Raises:
-        ConfigError: if there is one.
-    """
+    """Refuse rows that a table could not tell apart, or has no place for."""
     seen: set[object] = set()
     for row in rows:
         place = (row.quantity, row.case, row.x)
@@ -212,11 +199,7 @@ def _refuses(problem: PosencError) -> bool:
 
 
 def _finite(row: Row, dtype: str) -> Row:
-    """Replace a number that JSON cannot hold by a note, where overflow is a finding.
-
-    Raises:
-        NonFiniteError: where it is a fault.
-    """
+    """Replace a number that JSON cannot hold by a note, where overflow is a finding."""
     value = row.value
     if value is None or math.isfinite(value):
         return row

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import check_choice
@@ -22,16 +21,8 @@ BUILT = re.compile(r"^(cuda|hip)\b.*=\s*['\"]", re.MULTILINE)  # in torch/versio
 ASK = """
 import json, torch
 if torch.cuda.is_available():
-    found = torch.cuda.get_device_properties(0)
-    print(json.dumps({"name": found.name, "memory": found.total_memory}))
+    print(json.dumps(torch.cuda.get_device_name(0)))
 """
-
-
-class Graphics(NamedTuple):
-    """A CUDA device: its name as its driver calls it, and all of its bytes."""
-
-    name: str
-    memory: int
 
 
 def resolve_device(name: str, *, on_gpu: bool) -> str:
@@ -40,12 +31,9 @@ def resolve_device(name: str, *, on_gpu: bool) -> str:
     Args:
         name: what was asked for.
         on_gpu: whether `auto` is a GPU if there is one, as for settings of that kind.
-
-    Raises:
-        ConfigError: if the name is unknown, or CUDA is asked for and not there.
     """
     check_choice("device", name, DEVICES)
-    if name == "cuda" and graphics() is None:
+    if name == "cuda" and not graphics():
         built = f"torch {importlib.metadata.version('torch')}"
         raise ConfigError(
             f"device cuda: must be present, and {built} finds none; "
@@ -57,17 +45,17 @@ def resolve_device(name: str, *, on_gpu: bool) -> str:
 
 
 @functools.cache
-def graphics() -> Graphics | None:
-    """Return the first CUDA device, or None if there is none that torch can use."""
+def graphics() -> str:
+    """Return the name of the first CUDA device; "" if torch can use none."""
     if not _built_for_cuda():
-        return None
+        return ""
     # -P: nothing of the current folder, which may be untrusted, is imported.
     command = [sys.executable, "-P", "-c", ASK]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = answer.stdout.splitlines()
     if answer.returncode or not lines:
-        return None
-    return Graphics(**json.loads(lines[-1]))
+        return ""
+    return json.loads(lines[-1])
 
 
 def _built_for_cuda() -> bool:

@@ -21,11 +21,6 @@ def seconds_of(cells: Iterable[Cell], records: Iterable[Record], workers: int) -
     A cell takes the median time of the records of its scheme and measure, or else of
     its measure, in proportion to the steps of a training.
 
-    Args:
-        cells: to compute.
-        records: some of them computed on this machine.
-        workers: cells that are computed at once.
-
     Returns:
         Seconds, at the least those of the longest cell.
     """

@@ -35,10 +35,6 @@ def plan(
         settings: of the measures, and seeds, the same for every variant.
         threads: of the machine, for each cell.
         many: cells that are not more than wanted.
-
-    Raises:
-        ConfigError: if a measure is unknown, the corpus is missing or too small, or
-            the cells are more than `many`.
     """
     used = settings.used_by(measures)
     fitting = {s: [v for v in variants if s.takes(axes_of(v))] for s in used}
@@ -58,7 +54,13 @@ def plan(
         )
     resolved = {setting: setting.resolve(load_corpus) for setting in used}
     return [
-        here(Cell(variant, name, replace(resolved[setting], seed=seed), threads))
+        Cell(
+            variant,
+            name,
+            replace(resolved[setting], seed=seed),
+            threads,
+            graphics_of(setting),
+        )
         for seed in settings.seeds
         for name, setting, seeds in parts
         if seed in seeds
@@ -67,24 +69,9 @@ def plan(
 
 
 def graphics_of(setting: Setting) -> str:
-    """Return the name of the GPU of this machine, if a setting is for one.
-
-    Raises:
-        ConfigError: if it is, and there is none.
-    """
-    if resolve_device(setting.device, on_gpu=True) == "cpu":
-        return ""
-    found = graphics()
-    return found.name if found else ""
-
-
-def here(cell: Cell) -> Cell:
-    """Return the same cell, to be computed on this machine.
-
-    Raises:
-        ConfigError: if the machine lacks the cell's device.
-    """
-    return replace(cell, graphics=graphics_of(cell.setting))
+    """Return the name of the GPU of this machine, if a setting is for one."""
+    place = resolve_device(setting.device, on_gpu=True)
+    return "" if place == "cpu" else graphics()
 
 
 def axes_of(variant: Variant) -> int:
@@ -100,13 +87,7 @@ def place_of(kind: str) -> int:
 def missing(
     cells: Iterable[Cell], store: Store, retry: Iterable[str] = ()
 ) -> dict[str, Cell]:
-    """Return by key, each once, the cells that have no intact record.
-
-    Args:
-        cells: what is wanted.
-        store: what is there.
-        retry: statuses of records that count as missing.
-    """
+    """Return by key, each once, the cells that have no intact record."""
     return {
         key: cell
         for key, cell in {cell.key(): cell for cell in cells}.items()
@@ -121,9 +102,6 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
         cells: all of them.
         shard: `I/N`, the I-th of N; which cells it holds depends on their keys alone.
             A run begins with these.
-
-    Raises:
-        ConfigError: if `shard` does not read so.
     """
     check_text("shard", shard, "1/4")
     match = SHARD.fullmatch(shard)
@@ -137,15 +115,14 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
 
 
 def shuffled(cells: Iterable[Cell]) -> list[Cell]:
-    """Return the cells seed by seed, the small ones of a seed first.
+    """Return the cells seed by seed, the quick kinds of a seed first.
 
     The rest of the order is this run's own: runs that share a folder then seldom
     compute the same cell at the same time.
     """
 
-    def place(cell: Cell) -> tuple[int, int, int, int]:
+    def place(cell: Cell) -> tuple[int, int, int]:
         setting = cell.setting
-        order = place_of(setting.kind)
-        return setting.seed, order, setting.memory, secrets.randbits(64)
+        return setting.seed, place_of(setting.kind), secrets.randbits(64)
 
     return sorted(cells, key=place)

@@ -147,9 +147,6 @@ class Scheduler:
 
         Returns:
             What stopped it: the name of a signal, `fail_fast`, or nothing.
-
-        Raises:
-            StoreError: if the folder of records cannot be used any more.
         """
         with self._signals():
             try:

@@ -27,9 +27,6 @@ def try_options(
 
     What a scheme refuses at some sizes alone, or with its defaults too, is left to its
     cells.
-
-    Raises:
-        ConfigError: if a scheme refuses its options at every size.
     """
     sizes = [*dict.fromkeys(map(_geometry, settings))]
     for variant in variants:

@@ -68,7 +68,6 @@ def main() -> NoReturn:
 def _prepare(work: Body, path: list[str]) -> None:
     """Import torch and this package."""
     sys.path[:] = path
-    import torch
 
     from posenc_compare.modified import shared_edits
     from posenc_compare.run.provenance import place
@@ -76,8 +75,6 @@ def _prepare(work: Body, path: list[str]) -> None:
     importlib.import_module("posenc_compare.run.compute")
     for registry in (SCHEMES, MEASURES, TASKS):
         registry.built_in()
-    if work["deterministic"]:  # to be told no takes torch a second, for its compiler
-        torch.use_deterministic_algorithms(True)
     place()
     shared_edits()  # asks git, which each child would do again
     memory = int(work["memory"] * 2**30) or resource.RLIM_INFINITY

@@ -25,8 +25,6 @@ KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
 }
-# cuBLAS adds in one order with a workspace of its own; torch asks for this to be said.
-SAME_SUMS = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 SERVE = "from posenc_compare.run.worker import main; main()"
 
 
@@ -50,23 +48,10 @@ class End:
 
 
 class Worker:
-    """A process that computes one cell at a time, in a process group of its own.
-
-    Args:
-        work: how it computes.
-        path: to import from.
-
-    Attributes:
-        connection: to the process.
-        output: what it prints.
-
-    Raises:
-        OSError: if no process can be started.
-    """
+    """A process that computes one cell at a time, in a process group of its own."""
 
     def __init__(self, work: Work, path: list[str]) -> None:
         self.connection, theirs = Pipe()
-        same_sums = SAME_SUMS if work.deterministic else {}
         with theirs:
             self.process = subprocess.Popen(
                 python(SERVE, str(theirs.fileno())),
@@ -75,7 +60,7 @@ class Worker:
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                env=KEEP_MEMORY | same_sums | os.environ,
+                env=KEEP_MEMORY | os.environ,
             )
         assert self.process.stdout is not None
         self.output = self.process.stdout
@@ -174,11 +159,7 @@ class Pool:
         self._workers: list[Worker] = []
 
     def start(self) -> Worker:
-        """Return a new worker.
-
-        Raises:
-            OSError: if no process can be started.
-        """
+        """Return a new worker."""
         self._workers.append(worker := Worker(*self._begin))
         return worker
 

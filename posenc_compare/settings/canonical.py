@@ -1,4 +1,4 @@
-"""Canonical JSON: equal values have equal text, in records, manifests and answers."""
+"""Canonical JSON: equal values have equal text, in records and answers."""
 
 import hashlib
 import json
@@ -26,11 +26,7 @@ def spec_key(spec: Mapping[str, Json]) -> str:
 
 
 def parse_strictly(data: bytes) -> Any:
-    """Return the value of a JSON text without NaN or infinity.
-
-    Raises:
-        ValueError: if the text is not such JSON.
-    """
+    """Return the value of a JSON text without NaN or infinity."""
     return json.loads(data, parse_constant=_refuse)
 
 

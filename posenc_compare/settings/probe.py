@@ -2,13 +2,12 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.settings.canonical import Scalar
-from posenc_compare.settings.setting import SEEDS, Text, register_setting
+from posenc_compare.settings.setting import SEEDS, Setting, register_setting
 from posenc_compare.settings.table import Choices, check_value
 from posenc_compare.validate import check_heads, check_whole
 
@@ -18,23 +17,19 @@ CELLS = 1024  # most cells of a grid; every cell attends to every other
 
 @register_setting("probe", order=0, heading="Settings without training")
 @dataclass(frozen=True)
-class ProbeSetting:
+class ProbeSetting(Setting):
     """All settings of a measure without training, except the scheme.
 
     Attributes:
         tokens: length of the sequence in attention.
         seed: seed of tokens, projections and the scheme's own parameters.
-        dtype: dtype of the computation.
-        device: device of the computation.
     """
 
     width: int = Choices.width
     heads: int = Choices.heads
     positions: int = Choices.positions
     tokens: int = 64
-    seed: int = 0
     dtype: str = Choices.probe_dtype
-    device: str = "cpu"
     lengths: Literal["scaled", "published"] = Choices.lengths
     grid: str = Choices.grid
 
@@ -52,13 +47,12 @@ class ProbeSetting:
                 field="positions",
             )
 
-    kind: ClassVar[str]
     on_gpu: ClassVar[bool] = False  # small, and in float64
-    resumes: ClassVar[bool] = False
-    reads_corpus = False
-    task = ""
-    places = ()
-    work = 5  # units of progress of one measure
+
+    @property
+    def work(self) -> int:
+        """Return the units of progress of one measure."""
+        return 5
 
     @property
     def sides(self) -> tuple[int, ...]:
@@ -69,33 +63,14 @@ class ProbeSetting:
         """Return whether a scheme has as many axes as the grid, or one of a text."""
         return axes == len(self.sides)
 
-    @property
-    def memory(self) -> int:
-        """Return a lower bound of the bytes of one measure: two copies of the codes."""
-        return 2 * 8 * self.positions * self.width
-
     def spec(self) -> dict[str, Scalar]:
         """Return the fields for a cell's key; `grid` is omitted for a sequence."""
-        spec = {"kind": self.kind, **asdict(self)}
+        spec = super().spec()
         return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
-
-    def resolve(self, load: Callable[..., Text]) -> Self:
-        """Return it as it is: it needs no text."""
-        return self
-
-    @classmethod
-    def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
-        """Return the setting that `spec` describes."""
-        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
-        return cls(**given)
 
 
 def sides_of(grid: str) -> tuple[int, ...]:
-    """Return the two or three sizes of a grid such as `16x16`.
-
-    Raises:
-        ConfigError: if the text has another form, or the grid is too small or large.
-    """
+    """Return the two or three sizes of a grid such as `16x16`."""
     fits = isinstance(grid, str) and GRID.fullmatch(grid)
     sides = tuple(map(int, grid.split("x"))) if fits else (0,)
     if min(sides) < 2 or math.prod(sides) > CELLS:

@@ -24,9 +24,6 @@ def named_seeds(given: object) -> tuple[int, ...]:
 
     Args:
         given: how many, for `0 ... given - 1`, or which, as `100-109` or `5,7,9`.
-
-    Raises:
-        ConfigError: if it does not read so, or there are none or more than `SEEDS`.
     """
     text = "" if isinstance(given, bool) else str(given).replace(" ", "")
     parts = [SOME.fullmatch(part) for part in text.split(",")]

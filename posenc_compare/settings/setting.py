@@ -1,11 +1,10 @@
 """What all settings of cells have in common, whatever their kind.
 
-A measure declares the kind of its setting. A setting knows a lower bound of its
-memory, so that a cell which cannot fit is refused before anything is computed.
+A measure declares the kind of its setting.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import Field
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from posenc_compare.registry import SETTINGS
@@ -33,70 +32,62 @@ class Text(Protocol):
     def batch(self, size: int, length: int, seed: int, step: int) -> object: ...
 
 
-class Setting(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Setting:
     """Everything that a number depends on beside scheme and measure.
 
     Attributes:
-        kind: by which measures ask for it.
-        on_gpu: whether the device `auto` is a GPU if there is one.
-        resumes: whether its cells keep checkpoints.
-        task: of its network; empty if it trains none.
         seed: of all random numbers.
         dtype: of what is computed.
         device: where it is computed, `cpu` or `cuda`.
-        places: where this machine finds its texts, as `load_corpus` takes them.
-        reads_corpus: whether its cells read the corpus.
-        work: units of progress that one cell counts for.
-        memory: bytes that one cell needs at the least.
+        kind: by which measures ask for it.
+        on_gpu: whether the device `auto` is a GPU if there is one.
+        resumes: whether its cells keep checkpoints.
+        placed: fields that name files of this machine, and that no key depends on.
     """
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    seed: int = 0
+    dtype: str = "float32"
+    device: str = "cpu"
+
     kind: ClassVar[str]
-    on_gpu: ClassVar[bool]
-    resumes: ClassVar[bool]
+    on_gpu: ClassVar[bool] = True
+    resumes: ClassVar[bool] = False
+    placed: ClassVar[tuple[str, ...]] = ()
+
+    task = ""  # of its network; empty if it trains none
 
     @property
-    def task(self) -> str: ...
+    def places(self) -> tuple[str, ...]:
+        """Return where this machine finds its files, the texts first."""
+        return tuple(getattr(self, name) for name in self.placed)
 
     @property
-    def seed(self) -> int: ...
+    def reads_corpus(self) -> bool:
+        """Return whether its cells read the corpus."""
+        return bool(self.placed)
 
     @property
-    def dtype(self) -> str: ...
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def places(self) -> tuple[str, ...]: ...
-
-    @property
-    def reads_corpus(self) -> bool: ...
-
-    @property
-    def work(self) -> int: ...
-
-    @property
-    def memory(self) -> int: ...
+    def work(self) -> int:
+        """Return the units of progress that one cell counts for."""
+        return 1
 
     def takes(self, axes: int) -> bool:
         """Return whether it has positions for a scheme of so many axes."""
-        ...
+        return axes == 1
 
     def spec(self) -> dict[str, Scalar]:
         """Return what a cell's key is made of."""
-        ...
+        spec = {"kind": self.kind, **asdict(self)}
+        return {n: v for n, v in spec.items() if n not in self.placed}
 
     def resolve(self, load: Callable[..., Text]) -> Self:
         """Return the setting with all that its text decides.
 
         Args:
-            load: returns the text at places.
-
-        Raises:
-            CorpusError: if the text is missing or too small.
+            load: returns the text at places; one that is too small is a `CorpusError`.
         """
-        ...
+        return self
 
     @classmethod
     def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
@@ -106,7 +97,9 @@ class Setting(Protocol):
             TypeError: if a field is missing or unknown.
             ConfigError: if a value cannot be used.
         """
-        ...
+        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
+        given.update(zip(cls.placed, places, strict=False))
+        return cls(**given)
 
 
 S = TypeVar("S", bound=type)

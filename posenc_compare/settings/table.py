@@ -150,9 +150,6 @@ class Work:
     )
     overwrite: bool = setting(False, "Recompute all cells.")
     fail_fast: bool = setting(False, "Stop at the first failed cell.")
-    deterministic: bool = setting(
-        False, "Fail on GPU operations without a deterministic algorithm."
-    )
     reuse: str = setting(
         "", "Folders of other runs to copy records from.", example="runs/quick"
     )
@@ -242,11 +239,7 @@ GROUPS = {
 
 
 def check_fields(values: object) -> None:
-    """Check the settings in an instance; make its numbers floats where they may be.
-
-    Raises:
-        ConfigError: if a value has the wrong type or range.
-    """
+    """Check the settings in an instance; make its numbers floats where they may be."""
     for one in fields(values):  # type: ignore[arg-type]
         if one.metadata:
             check_value(one.name, getattr(values, one.name))
@@ -256,11 +249,7 @@ def check_fields(values: object) -> None:
 
 
 def check_value(name: str, value: object) -> None:
-    """Check a value of a setting.
-
-    Raises:
-        ConfigError: if it has the wrong type or range.
-    """
+    """Check a value of a setting."""
     one = TABLE[name]
     low, high, example = (one.metadata[fact] for fact in ("low", "high", "example"))
     if get_origin(one.type) is Literal:

@@ -1,20 +1,19 @@
 """The setting of measures that train a network."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASKS
-from posenc_compare.settings.canonical import Scalar
-from posenc_compare.settings.setting import SEEDS, Text, register_setting
+from posenc_compare.settings.setting import SEEDS, Setting, Text, register_setting
 from posenc_compare.settings.table import Choices, Network, check_fields
 from posenc_compare.validate import check_choice, check_heads, check_whole
 
 
 @register_setting("training", order=1, heading="Settings of training")
 @dataclass(frozen=True, kw_only=True)
-class Training(Network):
+class Training(Network, Setting):
     """All settings of a trained measure, except the scheme.
 
     Attributes:
@@ -25,13 +24,10 @@ class Training(Network):
     """
 
     task: str = Choices.tasks
-    seed: int = 0
-    device: str = "cpu"
     corpus_sha256: str = ""
 
-    kind: ClassVar[str]
-    on_gpu: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
+    placed: ClassVar[tuple[str, ...]] = ("corpus", "test_corpus")
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -65,28 +61,9 @@ class Training(Network):
         return round(self.drop * self.steps)
 
     @property
-    def memory(self) -> int:
-        """Return a lower bound of the bytes of training and testing.
-
-        It counts weights, gradients and AdamW's two moments. For a step it adds the
-        saved activations of each layer and the logits, or for a test one layer and the
-        logits, if these are more. Convolutions are not counted.
-        """
-        tokens = TASKS.entry(self.task).facts["vocabulary"]
-        weights = self.layers * 12 * self.width**2 + tokens * self.width
-        step = self.batch * self.length * (self.layers * 10 * self.width + 2 * tokens)
-        longest = self.length * self.longest * (6 * self.width + 2 * tokens)
-        return 4 * (4 * weights + max(step, longest))
-
-    @property
     def reads_corpus(self) -> bool:
         """Return whether the task reads the corpus."""
         return TASKS.entry(self.task).facts.get("corpus", False)
-
-    @property
-    def places(self) -> tuple[str, str]:
-        """Return where this machine finds its texts, as `load_corpus` takes them."""
-        return self.corpus, self.test_corpus
 
     def takes(self, axes: int) -> bool:
         """Return whether a scheme has the axes of the task, or one, which counts."""
@@ -96,11 +73,6 @@ class Training(Network):
     def test_lengths(self) -> list[int]:
         """Return the test lengths in tokens, from the training length up."""
         return [self.length << i for i in range(self.longest.bit_length())]
-
-    def spec(self) -> dict[str, Scalar]:
-        """Return the fields for a cell's key: all except the places of texts."""
-        spec = {"kind": self.kind, **asdict(self)}
-        return {n: v for n, v in spec.items() if n not in ("corpus", "test_corpus")}
 
     def resolve(self, load: Callable[..., Text]) -> Self:
         """Return the setting with the hash of its corpus, which must be large enough.
@@ -114,10 +86,3 @@ class Training(Network):
         text.windows(self.split, self.test_lengths[-1], self.test_bytes)
         text.batch(1, self.length, seed=0, step=0)
         return replace(self, corpus_sha256=text.sha256)
-
-    @classmethod
-    def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
-        """Return the setting that `spec` describes; its texts lie at `places`."""
-        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
-        corpus, test_corpus = places
-        return cls(**given, corpus=corpus, test_corpus=test_corpus)

@@ -90,10 +90,6 @@ def correlation(
 def _draws(n: int, k: int) -> tuple[Counts, Counts, Counts]:
     """Return how often each scheme and family is drawn, and permutations of schemes.
 
-    Args:
-        n: schemes.
-        k: families.
-
     Returns:
         `(draws, n)`, `(draws, k)` and `(permutations, n)`, the same at every call.
     """

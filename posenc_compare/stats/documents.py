@@ -27,9 +27,6 @@ def crossed_half_width(scores: ArrayLike, documents: ArrayLike) -> float:
 
     Returns:
         It in the unit of the scores; NaN for fewer than two seeds or two documents.
-
-    Raises:
-        ValueError: if the shapes do not fit.
     """
     array = np.asarray(scores, dtype=np.float64)
     names = np.asarray(documents)

@@ -44,10 +44,6 @@ def wilson(found: float, asked: float) -> tuple[float, float]:
     """Return the ends of Wilson's interval of a share.
 
     Source: Wilson 1927, Journal of the American Statistical Association 22, 209-212.
-
-    Args:
-        found: how many of those asked for.
-        asked: independent ones, at least one.
     """
     z = float(ndtri((1 + LEVEL) / 2))
     share, weight = found / asked, z * z / asked

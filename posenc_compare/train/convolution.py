@@ -48,14 +48,7 @@ class Still(nn.Module):
     def projected(
         self, q: Tensor, k: Tensor, v: Tensor, x: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values, `(batch, seq, width)` each.
-
-        Args:
-            q: queries of all heads.
-            k: keys.
-            v: values.
-            x: what they are projections of.
-        """
+        """Return queries, keys and values, `(batch, seq, width)` each."""
         return q, k, v
 
     def read(self, x: Tensor) -> Tensor:

@@ -78,12 +78,7 @@ def counted(scores: Tensor, batch: Batch) -> Tensor:
 
 
 def exact_match(scores: Tensor, batch: Batch) -> float:
-    """Return the share of sequences of which every token that counts is right.
-
-    Args:
-        scores: accuracy of every token.
-        batch: its sequences.
-    """
+    """Return the share of sequences of which every token that counts is right."""
     right = scores > 0
     if batch.weights is not None:
         right |= batch.weights == 0

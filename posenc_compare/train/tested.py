@@ -16,14 +16,7 @@ MANY = 160  # times that the tokens of a test are read, at the most
 
 
 class Tests:
-    """Tests of the network of a trainer.
-
-    Args:
-        trainer: whose network is tested, once it is trained.
-        score: as in `evaluate`.
-        tokens: of one test.
-        lengths: of all tests that may come.
-    """
+    """Tests of the network of a trainer."""
 
     def __init__(
         self, trainer: Trainer, score: str, tokens: int, lengths: Collection[int]

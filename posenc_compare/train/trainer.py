@@ -61,10 +61,6 @@ class Trainer:
 
         Returns:
             The training loss of every step, in bits per token.
-
-        Raises:
-            NonFiniteError: if a loss or a gradient is not a finite number.
-            Stopped: if the run was asked to stop.
         """
         self.model.train()
         for step in range(self.done, self.setting.steps):
@@ -84,11 +80,7 @@ class Trainer:
             self.dropped = True
 
     def step(self, number: int) -> None:
-        """Take the step of a number.
-
-        Raises:
-            NonFiniteError: if losses are looked at, and one is no finite number.
-        """
+        """Take the step of a number."""
         setting = self.setting
         rate = setting.learning_rate * _schedule(number, setting.steps)
         for group in self.optimiser.param_groups:
@@ -125,11 +117,7 @@ class Trainer:
         return (losses * weights).sum() / weights.sum()
 
     def _check_finite(self) -> None:
-        """Look at the steps since the last look, before the last is taken.
-
-        Raises:
-            NonFiniteError: if a loss or a norm of gradients is not a finite number.
-        """
+        """Look at the steps since the last look, before the last is taken."""
         norms, self.norms = torch.stack(self.norms), []
         losses = self.losses[self.done - len(norms) : self.done]
         both = losses + norms
@@ -219,11 +207,7 @@ class Trainer:
 
 
 def trainer_of(variant: Variant, setting: Training) -> Trainer:
-    """Return the trainer of a new decoder with a scheme, as a setting has it.
-
-    Raises:
-        ConfigError: if the scheme or the task refuses the setting.
-    """
+    """Return the trainer of a new decoder with a scheme, as a setting has it."""
     facts = TASKS.entry(setting.task).facts
     task = TASKS.get(setting.task)(setting)
     geometry = Geometry(

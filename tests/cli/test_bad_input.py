@@ -213,88 +213,12 @@ def test_no_arguments_show_the_help(posenc) -> None:
         assert f"unknown command {word!r}; did you mean {meant}" in line
 
 
-# --- memory -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "least"),
-    [
-        (["measure", "--set", "positions=1048576,width=65536"], "1024.0 GiB"),
-        (["run", "--measures", "extrapolation", "--set", "batch=1048576"], "224.0 GiB"),
-    ],
-)
-def test_what_cannot_fit_is_refused_with_an_estimate(
-    posenc, tmp_path: Path, words: list[str], least: str
-) -> None:
-    line = refused(posenc(*words, "--schemes", "rope", "--out", tmp_path / "out"))
-    assert f"needs at least {least}" in line
-    assert not (tmp_path / "out").exists()
-
-
-def test_what_may_fit_is_not_refused(posenc) -> None:
-    words = [*DRY, "--set", "positions=131072,width=512", "--memory"]
-    assert posenc(*words, "1.1").returncode == 0
-    assert "must fit into 0.9 GiB of memory, and needs" in refused(posenc(*words, 0.9))
-
-
-PEAKS = """
-import json, os, resource, sys
-from posenc_compare.train.progress import Progress
-from posenc_compare.records.cells import Cell
-from posenc_compare.run.compute import compute
-from posenc_compare.settings.probe import ProbeSetting
-from posenc_compare.settings.training import Training
-from posenc_compare.tasks.corpus import load_corpus
-from posenc_compare.variants import Variant
-text = sys.argv[1]
-train = dict(corpus=text, corpus_sha256=load_corpus(text).sha256, test_bytes=4096)
-tiny = dict(length=8, longest=1, layers=1, steps=1, batch=1, width=16, heads=2)
-wide = dict(length=128, longest=1, layers=2, steps=1, batch=32, width=256)
-cells = (
-    ("smoothness", "sinusoidal", {"positions": 16384, "width": 256}),
-    ("smoothness", "rope", {"positions": 16384, "width": 256, "dtype": "bfloat16"}),
-    ("perturbation", "alibi", {"positions": 8192, "width": 256, "dtype": "float16"}),
-    ("extrapolation", "rope", {**train, **wide}),
-)
-def run(name, variant, options):
-    kind = Training if name == "extrapolation" else ProbeSetting
-    cell = Cell(Variant(variant), name, kind(**options), 1)
-    record = compute(cell, Progress()).to_json()
-    assert record["status"] == "ok", record["error"]
-    return cell.setting.memory
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-for name, variant, options in cells:
-    small = {**train, **tiny} if name == "extrapolation" else {"positions": 8}
-    run(name, variant, small)
-for name, variant, options in cells:
-    if os.fork() == 0:
-        before = peak()
-        least = run(name, variant, options)
-        print(json.dumps([name, least, peak() - before]), flush=True)
-        os._exit(0)
-    assert os.wait()[1] == 0
-"""
-
-
-def test_estimates_are_less_than_what_is_needed_and_not_much(tmp_path: Path) -> None:
-    (tmp_path / "text").write_bytes(os.urandom(100_000))
-    done = subprocess.run(
-        [sys.executable, "-c", PEAKS, tmp_path / "text"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == 4
-    for name, least, needed in found:
-        assert least <= needed <= 8 * least, (name, least, needed)
+# --- refusals in one process -----------------------------------------------------
 
 
 MANY = ",".join(f"rope:base={base}" for base in range(2, 127))
 REFUSED = [
     ["measure", "--set", f"positions={2**63}"],
-    ["measure", "--set", "positions=1048576,width=65536"],
-    ["run", "--set", "batch=1048576,length=1048576,test_bytes=1000000000"],
     ["run", "--set", "length=0"],
     ["run", "--schemes", "rope:bas=1"],
     ["run", "--set", "grid=1x1"],
@@ -580,19 +504,6 @@ def test_folders_that_cannot_be_compared(posenc, tmp_path: Path, records: Path) 
     assert "none: must hold" in refused(posenc("diff", tmp_path / "none", records))
     line = refused(posenc("diff", records, tmp_path / "file"), 3)
     assert "must be a folder" in line
-
-
-def test_a_key_must_name_one_record(posenc, records: Path, tmp_path: Path) -> None:
-    first = min(path.name for path in (records / "cells").iterdir())[0]
-    for key in ("zz", "", *HOSTILE):
-        line = refused(posenc("rerun", key, records))
-        assert "must hold one record whose key begins with" in line
-    digits = [path.name[0] for path in (records / "cells").iterdir()]
-    twice = next(digit for digit in digits if digits.count(digit) > 1)
-    assert f"and holds {digits.count(twice)};" in refused(
-        posenc("rerun", twice, records)
-    )
-    assert "must hold records" in refused(posenc("rerun", first, tmp_path))
 
 
 def test_folders_that_cannot_take_records(posenc, tmp_path: Path) -> None:

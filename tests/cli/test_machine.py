@@ -6,15 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.records import record
 
 from posenc_compare.fresh import search_path
-from posenc_compare.records.cells import Cell
-from posenc_compare.records.store import Store
-from posenc_compare.run.scheduler import PLANNED
 from posenc_compare.run.workers import End, Worker
-from posenc_compare.schemes import Variant
-from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import Work
 
 
@@ -66,23 +60,3 @@ def test_last_words_that_nobody_has_read_yet_are_read(
     worker.close()
     assert isinstance(end, End)
     assert end.fault == "exit: code 1 without an answer: ImportError: no such library"
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        (ProbeSetting(positions=1 << 20, width=1 << 16), "needs at least 1024.0 GiB"),
-        (ProbeSetting(device="cuda"), "`--device cpu` would work"),
-    ],
-)
-def test_an_untrusted_record_that_cannot_be_computed_here_is_refused(
-    posenc, tmp_path: Path, setting: ProbeSetting, said: str, monkeypatch
-) -> None:
-    monkeypatch.setattr("posenc_compare.run.devices.graphics", lambda: None)
-    header = Cell(Variant("rope"), "smoothness", setting, 1).record().to_json()
-    store = Store(tmp_path)
-    store.create()
-    key = store.write({**record(), **{name: header[name] for name in PLANNED}})
-    done = posenc("rerun", key, tmp_path)
-    assert done.returncode == 2
-    assert said in done.stderr

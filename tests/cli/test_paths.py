@@ -40,8 +40,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ["report", HOSTILE, "--out", f"{HOSTILE}/none/{HOSTILE}"],
         *(["diff", HOSTILE, "other", "--format", f] for f in ("table", "csv", "md")),
         ["diff", HOSTILE, "other", "--format", "json"],
-        ["rerun", "0", HOSTILE],
-        ["rerun", "zz", HOSTILE],
         ["run", "--dry-run", "--config", HOSTILE],
         ["measure", "--dry-run", "--plugin", f"{HOSTILE}.py"],
         ["measure", "--schemes", "nope", "--measures", "smoothness", "--out", HOSTILE],

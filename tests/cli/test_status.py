@@ -24,25 +24,6 @@ def test_status_counts_what_went_wrong(
     assert (f"{status}: alibi shift_error seed 0" in done.stderr) == bool(code)
 
 
-def test_a_folder_is_watched_until_it_is_interrupted(
-    posenc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, looks = stored(tmp_path, [record()]), iter([[record("alibi")], []])
-
-    def sleep(seconds: float) -> None:
-        new = next(looks, None)
-        if new is None:
-            raise KeyboardInterrupt
-        if new:
-            stored(folder, new)
-
-    monkeypatch.setattr("time.sleep", sleep)
-    done = posenc("status", folder, "--watch", "--format", "csv")
-    assert done.returncode == 130
-    rows = [line for line in done.stdout.splitlines() if "shift_error" in line]
-    assert rows == ['"shift_error",1,0,0,0', '"shift_error",2,0,0,0']
-
-
 def test_two_folders_are_compared_cell_by_cell(posenc: Any, tmp_path: Path) -> None:
     same = record(seed=2)
     one = stored(tmp_path / "one", [same, record(value=1.0), record("alibi")])

@@ -17,7 +17,7 @@ from posenc_compare.records.store import Store
 from posenc_compare.run.plan import missing
 from posenc_compare.settings.canonical import canonical
 from posenc_compare.tasks.corpus import load_corpus
-from posenc_compare.train.checkpoints import Checkpoints
+from posenc_compare.train.checkpoints import NAME, Checkpoints
 
 
 class Payload:
@@ -62,7 +62,7 @@ def test_planted_files_are_never_run(tmp_path: Path) -> None:
     (store.cells / f"{CELL.key()}.json").write_bytes(
         sealed(canonical({"schema": 3, **body(trap=trap.decode("latin-1"))}))
     )
-    (checkpoints / "manifest.json").write_bytes(trap)
+    (checkpoints / NAME).write_bytes(trap)
     with pytest.warns(UserWarning, match="1 records left out"):
         assert len(load_records(store.folder)) == 1
     assert missing([CELL], store) == {}
@@ -82,11 +82,9 @@ def test_a_planted_checkpoint_with_a_checksum_is_never_run(tmp_path: Path) -> No
     trap = pickle.dumps(Payload(sentinel))
     folder = tmp_path / CELL.key()
     folder.mkdir()
-    digest = hashlib.sha256(trap).hexdigest()
-    (folder / f"5-{digest[:8]}.safetensors").write_bytes(trap)
-    listed = [{"step": 5, "sha256": digest, "run": ""}]
-    text = canonical({"format": 2, "key": CELL.key(), "checkpoints": listed})
-    (folder / "manifest.json").write_bytes(sealed(text))
+    data = (5).to_bytes(8) + trap
+    digest = hashlib.sha256(CELL.key().encode() + data).digest()
+    (folder / NAME).write_bytes(digest + data)
     checkpoints = Checkpoints(folder)
     assert checkpoints.load(lambda *_: None, 1 << 20) == (0, {})
     assert "step 5" in checkpoints.refused[0]

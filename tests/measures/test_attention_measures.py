@@ -9,10 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from posenc_compare.check import built_in
-from posenc_compare.errors import ConfigError
 from posenc_compare.measures.distance_decay import (
     distance_decay,
-    logits_by_distance,
     rotation_bound,
 )
 from posenc_compare.measures.order_sensitivity import order_sensitivity
@@ -21,12 +19,10 @@ from posenc_compare.measures.shift_error import shift_error
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
-from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.train.progress import Progress
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
-BEYOND = [name for name, axes in AXES.items() if axes != 1]
 # Only queries beyond its threshold know where they stand.
 NEAR: dict[str, dict[str, object]] = {"fire": {"threshold": 8.0}}
 PROBE = Probe(positions=256)
@@ -40,7 +36,8 @@ def values(measure, name: str, probe: Probe = PROBE, **options: object) -> dict:
 
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_shift_error_is_zero_for_relative_schemes_alone(name: str) -> None:
-    rows = values(shift_error, name, PROBE, **NEAR.get(name, {}))
+    probe = Probe(positions=256, tokens=32, width=32)
+    rows = values(shift_error, name, probe, **NEAR.get(name, {}))
     if SCHEMES.get(name).facts.relative:
         assert rows["shift_error", "plain", 64] < ROUNDING
     else:
@@ -52,12 +49,6 @@ def test_fire_is_relative_up_to_its_threshold() -> None:
         values(shift_error, "fire", threshold=512.0)["shift_error", "plain", 64]
         < ROUNDING
     )
-
-
-def test_most_schemes_are_relative_or_not_by_their_family() -> None:
-    said = {name: SCHEMES.get(name).facts.relative for name in SEQUENCE}
-    family = {name: SCHEMES.get(name).family != "absolute" for name in SEQUENCE}
-    assert said == {**family, "fire": False, "fope": False, "grape_ap": False}
 
 
 def dot(one: Tensor, other: Tensor) -> float:
@@ -93,25 +84,9 @@ def test_shift_error_is_the_largest_change_of_any_logit(case: str) -> None:
         assert rows["shift_error", case, k] == pytest.approx(slow, rel=1e-9)
 
 
-def test_a_layernorm_removes_integers_whole() -> None:
-    rows = values(shift_error, "integer")
-    assert rows["shift_error", "plain", 64] > 0.1
-    assert rows["shift_error", "after LayerNorm", 64] < ROUNDING
-
-
 def test_shift_error_past_a_table_says_so() -> None:
     rows = shift_error(Variant("learned"), Probe(positions=64), Progress()).rows
     assert {(row.value, row.note) for row in rows} == {(None, "not defined beyond 64")}
-
-
-def test_shuffling_changes_nothing_without_positions() -> None:
-    for name in ("nope", "integer"):
-        rows = values(order_sensitivity, name)
-        assert rows["order_sensitivity", "bidirectional", None] < ROUNDING
-        assert rows["order_sensitivity", "causal", None] > 0.01
-    for name in ("sinusoidal", "rope", "alibi", "binary"):
-        rows = values(order_sensitivity, name)
-        assert rows["order_sensitivity", "bidirectional", None] > 0.01
 
 
 @pytest.mark.parametrize("case", ["bidirectional", "causal"])
@@ -149,17 +124,6 @@ def test_causal_only_schemes_say_why() -> None:
     ).rows
     assert rows[0].value is None
     assert rows[0].note == "needs a causal mask"
-
-
-def test_alibi_decays_by_its_mean_slope() -> None:
-    curves = logits_by_distance(PROBE.build(Variant("alibi")), PROBE, 100)
-    slope = sum(slopes(4)) / 4
-    expected = curves[:, :1] - slope * torch.arange(100, dtype=torch.float64)
-    torch.testing.assert_close(curves, expected, rtol=0, atol=1e-10)
-    rows = values(distance_decay, "alibi")
-    assert rows["logit_drop", "", 64] == pytest.approx(64 * slope)
-    assert rows["logit_drop", "furthest", None] == pytest.approx(255 * slope)
-    assert rows["logit_drop_interval", "", 64] < ROUNDING
 
 
 def test_logit_drop_is_the_mean_over_sequences_and_heads_after_a_layernorm() -> None:
@@ -200,13 +164,6 @@ def test_what_a_layernorm_removes_makes_a_scheme_nope(normalised: bool) -> None:
         assert all(abs(found[key] - bare[key]) < 100 * ROUNDING for key in bare)
 
 
-def test_nope_drops_by_rounding_alone_and_says_so() -> None:
-    for row in distance_decay(Variant("nope"), PROBE, Progress()).rows:
-        assert row.value is not None
-        assert abs(row.value) < ROUNDING
-        assert (row.note == "rounding") == (row.value != 0)
-
-
 def test_rotation_bound_equals_the_sums_of_the_paper() -> None:
     angles = rotation_angles(PROBE.build(Variant("rope")), torch.arange(5))
     assert angles is not None
@@ -235,9 +192,3 @@ def test_t5_is_probed_at_the_temperature_it_starts_with() -> None:
     nope = values(order_sensitivity, "nope")["order_sensitivity", "causal", None]
     t5 = values(order_sensitivity, "t5_bias")["order_sensitivity", "causal", None]
     assert t5 == pytest.approx(nope, rel=0.2)
-
-
-@pytest.mark.parametrize("name", BEYOND)
-def test_positions_of_several_axes_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name}: needs positions of {AXES[name]} "):
-        PROBE.build(Variant(name))

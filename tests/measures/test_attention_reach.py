@@ -35,19 +35,6 @@ def rows_of(name: str, probe: Probe, **options: Any) -> dict:
     return {(row.quantity, row.case, row.x): row for row in rows}
 
 
-def test_without_content_nope_has_all_keys() -> None:
-    rows = rows_of("nope", NoContent(tokens=32))
-    for n in (32, 64, 128, 256, 512):
-        assert rows["effective_keys", "", n].value == pytest.approx(n, rel=1e-12)
-    for share in (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8):
-        for case, lengths in (("L", 1), ("16 L", 16)):
-            if share < lengths:
-                found = rows["attention_beyond", case, share].value
-                assert found == pytest.approx(1 - share / lengths, rel=1e-12)
-            else:
-                assert ("attention_beyond", case, share) not in rows
-
-
 def test_without_content_alibi_is_a_geometric_sum() -> None:
     rows = rows_of("alibi", NoContent(tokens=32))
 
@@ -109,12 +96,6 @@ def test_reach_is_that_of_a_softmax_after_a_layernorm() -> None:
                 assert found == pytest.approx(statistics.mean(slow), rel=1e-9)
     # 1/16 and 1/8 of 4 tokens are no whole distance.
     assert {x for q, case, x in rows if case == "L"} == {1 / 4, 1 / 2}
-
-
-def test_what_a_layernorm_removes_reaches_as_nope_does() -> None:
-    bare, same = (rows_of(name, Probe(tokens=16)) for name in ("nope", "integer"))
-    for key, row in bare.items():
-        assert same[key].value == pytest.approx(row.value, rel=1e-11)
 
 
 @pytest.mark.parametrize("name", SEQUENCE)

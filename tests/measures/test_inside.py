@@ -1,6 +1,5 @@
 """Inside a trained network: probes, token sizes, distances and rotary pairs."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from posenc_compare.measures.inside import (
     explained,
     inside,
 )
-from posenc_compare.registry import MEASURES, PLOTS
+from posenc_compare.registry import PLOTS
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch
 from posenc_compare.train.progress import Progress
@@ -84,15 +83,6 @@ def test_a_probe_gives_one_number_wherever_its_tensors_lie() -> None:
     assert len(found) == 1
     # Nothing is added where a layer adds nothing.
     assert explained(torch.zeros(8, 16, 4)) == pytest.approx(0, abs=0.05)
-
-
-def test_sinusoids_tell_the_place_at_the_input_and_nope_does_not() -> None:
-    coded, without = measured("sinusoidal"), measured("nope")
-    assert coded["position_probe", 0, ""] > 0.9
-    assert without["position_probe", 0, ""] < 0.5  # the mark of `copy` tells some
-    assert {key[1:] for key in coded if key[0] == "position_probe"} == {
-        (0, ""), (1, ""), (1, "added"), (2, ""), (2, "added"),
-    }  # fmt: skip
 
 
 def test_the_states_are_those_of_the_network() -> None:
@@ -162,25 +152,6 @@ def test_pairs_stand_from_the_fastest_to_the_slowest(layout: str) -> None:
     assert (use[:, 0] > 20 * use[:, 1:].max(dim=1).values).all()
 
 
-def test_use_of_pairs_is_the_product_of_two_mean_norms() -> None:
-    model, _, states = network("rope_learned")
-    turns = model.own[1].frequency  # the slowest pair comes first in this layer
-    turns.data = turns.data.flip(0)
-    with torch.no_grad():
-        use = _use(model, states)
-        assert use is not None
-        for number, layer in enumerate(model.layers):
-            q, k, _, _ = layer.projected(states[number])
-            for pair in range(8):
-                means = []
-                for part in (q, k):
-                    both = part[..., 2 * pair : 2 * pair + 2].double()
-                    norms = [math.hypot(*one) for one in both.flatten(0, 2).tolist()]
-                    means.append(math.fsum(norms) / len(norms))
-                column = 7 - pair if number else pair
-                assert use[number, column] == pytest.approx(means[0] * means[1])
-
-
 def test_numbers_of_a_scheme_that_has_none_give_a_reason() -> None:
     rotary, bias, coded = (measured(name) for name in ("rope", "alibi", "sinusoidal"))
     assert rotary["token_move", None, ""] is None
@@ -199,12 +170,6 @@ def test_numbers_of_a_scheme_that_has_none_give_a_reason() -> None:
     assert coded["token_move", None, ""] == pytest.approx(expected)
     assert len(spread) == 32
     assert coded["token_size", None, "start"] == pytest.approx(1, abs=0.1)
-
-
-def test_it_is_computed_only_where_it_is_named() -> None:
-    assert "inside" not in MEASURES.select("all")
-    assert "inside" not in MEASURES.select("trained")
-    assert MEASURES.select("inside") == ["inside"]
 
 
 def test_maps_are_those_of_the_trained_scheme() -> None:

@@ -1,6 +1,5 @@
 """The portrait's arrays against direct computation."""
 
-import json
 import math
 from typing import Any
 
@@ -75,11 +74,6 @@ def test_codes_stand_where_the_scheme_places_them() -> None:
     assert near < arrays_of("rope")["similarity"][1] - 0.1  # neighbours lie apart
 
 
-def test_small_integer_code_is_built_for_sixteen_positions() -> None:
-    code = np.array(arrays_of("integer")["code_small"])
-    assert code == pytest.approx(np.arange(16)[:, None] / 16 + np.zeros((16, 32)))
-
-
 def test_bias_map_of_alibi_is_minus_slope_times_distance() -> None:
     bias = np.array(arrays_of("alibi")["bias_map"])
     distance = np.abs(np.arange(48)[:, None] - np.arange(48))
@@ -108,31 +102,11 @@ def test_bias_map_is_built_for_its_own_size() -> None:
     assert maps[0] == maps[1]
 
 
-def test_angles_of_rope_grow_with_the_position() -> None:
-    angles = np.array(arrays_of("rope")["angles"])  # heads of 8 channels
-    speeds = 10_000 ** -(np.arange(4) / 4)
-    assert angles == pytest.approx(np.arange(64)[:, None] * speeds, rel=1e-3)
-
-
 def test_similarity_of_rope_is_the_mean_cosine_of_its_angles() -> None:
     arrays = arrays_of("rope")
     speeds = [10_000 ** -(pair / 4) for pair in range(4)]
     slow = [sum(math.cos(o * w) for w in speeds) / 4 for o in range(128)]
     assert arrays["similarity"] == pytest.approx(slow, abs=1e-3)
-
-
-def test_similarity_of_signed_bits_counts_bits_that_agree() -> None:
-    found = arrays_of("binary", signed=True)["similarity"]
-    width = 8  # bits of 256 positions, four copies in 32 channels
-    agree = [
-        sum(1 - 2 * (p ^ (p + 1)).bit_count() / width for p in range(128)) / 128,
-        sum(1 - 2 * (p ^ (p + 127)).bit_count() / width for p in range(128)) / 128,
-    ]
-    assert [found[1], found[127]] == pytest.approx(agree, abs=1e-3)
-
-
-def test_similarity_leaves_out_the_zero_code() -> None:
-    assert arrays_of("integer")["similarity"] == pytest.approx([1.0] * 128)
 
 
 def test_similarity_is_the_mean_over_heads_and_positions_that_have_a_direction(
@@ -172,12 +146,6 @@ def test_arrays_are_those_of_float64_and_of_any_number_of_heads() -> None:
         assert arrays_of(name, half) == arrays_of(name)
 
 
-def test_a_short_scheme_gives_the_positions_it_defines() -> None:
-    arrays = arrays_of("learned", length=10)
-    shapes = {name: np.array(array).shape for name, array in arrays.items()}
-    assert shapes == {"code": (10, 512), "code_small": (10, 32), "similarity": (10,)}
-
-
 def test_a_size_that_fails_leaves_the_other_arrays() -> None:
     arrays = arrays_of("binary", Probe(width=4, heads=1))  # no room for 9 bits
     assert set(arrays) == {"code", "code_small"}
@@ -186,8 +154,3 @@ def test_a_size_that_fails_leaves_the_other_arrays() -> None:
 def test_a_scheme_that_comes_in_no_size_is_refused() -> None:
     with pytest.raises(ConfigError, match="bits must be from 0 to 62"):
         arrays_of("binary", bits=63)
-
-
-def test_arrays_are_json() -> None:
-    arrays = arrays_of("t5_bias")
-    assert json.loads(json.dumps(arrays)) == arrays

@@ -117,22 +117,6 @@ def test_parameters_are_rounded_on_both_sides() -> None:
     assert value(rows, "logit_error", "bfloat16", 0) < 1e-4
 
 
-def test_nope_shows_the_rounding_of_a_product() -> None:
-    rows = rows_of("nope")
-    q, k = (PROBE.normal(part, 1, 4, 32, 8).abs() for part in ("query", "key"))
-    # A sum of 8 products in float32, and its scale.
-    most = float((q @ k.mT).max()) * 8**-0.5
-    for case in ("float32", "bfloat16", "float16", "autocast", "bfloat16 ids"):
-        for start in (0, 65_536):
-            assert value(rows, "logit_error", case, start) <= (8 + 2) * most * 2.0**-24
-
-
-@pytest.mark.parametrize("name", ["fox", "cope", "selective_rope"])
-def test_tokens_are_the_same_on_both_sides(name: str) -> None:
-    rows = rows_of(name)  # of schemes that look at them
-    assert 0 < value(rows, "logit_error", "float32", 0) < 1e-4
-
-
 def test_autocast_rounds_queries_and_keys_alone() -> None:
     rows = rows_of("rope")
     assert value(rows, "logit_error", "autocast", 256) > 1e-3
@@ -145,19 +129,6 @@ def test_a_rotation_inside_another_scheme_has_its_phases() -> None:
     inside, alone = rows_of("log_length", scheme=Variant("rope")), rows_of("rope")
     at = "phase_error", "bfloat16 ids", 256
     assert value(inside, *at) == value(alone, *at) > 0
-
-
-def test_codes_are_rounded_once() -> None:
-    rows = rows_of("sinusoidal")
-    for case, bits in BITS.items():
-        # A sine up to 1 is at most half a unit of its last bit off.
-        assert 0 < value(rows, "code_error", case, 65_536) <= 2.0**-bits
-    found = value(rows, "code_error", "bfloat16 ids", 65_536)
-    theta = 10_000.0 ** (-np.arange(16) / 16)
-    right = (65_536 + np.arange(32.0))[:, None] * theta
-    wrong = ids_in("bfloat16", 65_536)[:, None] * theta
-    off = [np.abs(f(right) - f(wrong)).max() for f in (np.sin, np.cos)]
-    assert found == pytest.approx(max(off), abs=2.0**-8)
 
 
 def test_reasons_stand_where_there_is_no_number() -> None:

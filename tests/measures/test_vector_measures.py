@@ -49,13 +49,6 @@ def test_own_token_is_lost_under_a_large_code() -> None:
     assert rows["own_token_nearest", "N(0, 1)"] == kept / 64 < 1
 
 
-def test_a_layernorm_leaves_nothing_of_integers() -> None:
-    for normalised in (True, False):
-        rows = rows_of(perturbation, "integer", normalised=normalised)
-        assert rows["left_after_layernorm", "N(0, 1)"] < 1e-12
-    assert rows_of(perturbation, "sinusoidal")["left_after_layernorm", "N(0, 1)"] > 0.3
-
-
 def test_left_after_layernorm_is_the_change_it_says() -> None:
     probe = Probe(positions=2, width=4, heads=1)
     x = probe.normal("vocabulary", VOCABULARY, 4)[:2]
@@ -70,13 +63,6 @@ def test_left_after_layernorm_is_the_change_it_says() -> None:
     slow = ((after - before).norm(dim=1) / before.norm(dim=1)).mean()
     rows = rows_of(perturbation, "sinusoidal", probe)
     assert rows["left_after_layernorm", "N(0, 1)"] == pytest.approx(float(slow))
-
-
-def test_rotation_keeps_sizes_and_turns_queries() -> None:
-    rows = rows_of(perturbation, "rope")
-    assert rows["relative_size", "query"] > 0.5
-    assert rows["relative_size", "N(0, 1)"] == 0
-    assert rows["bias_share", ""] == 0
 
 
 def test_angles_are_in_degrees() -> None:
@@ -98,25 +84,6 @@ def test_another_seed_is_another_probe() -> None:
         assert not torch.equal(drawn[0], drawn[2])
     one, other = PROBE.normal("tokens", 5), PROBE.normal("vocabulary", 5)
     assert not torch.equal(one, other)
-
-
-def test_the_baseline_changes_nothing() -> None:
-    rows = rows_of(perturbation, "nope")
-    changed = {key for key, value in rows.items() if value != 0}
-    assert {quantity for quantity, _ in changed} == {"own_token_nearest"}
-    assert all(rows[key] == 1 for key in changed)
-
-
-def test_bias_share_counts_what_differs_between_keys_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def one_number_a_head(self, offsets: torch.Tensor) -> torch.Tensor:
-        return torch.arange(4.0, dtype=torch.float64)[:, None].expand(4, len(offsets))
-
-    monkeypatch.setattr(
-        "posenc_compare.schemes.alibi.Alibi.offset_bias", one_number_a_head
-    )
-    assert rows_of(perturbation, "alibi")["bias_share", ""] < 1e-12
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
@@ -162,21 +129,14 @@ def test_the_largest_step_is_seen_beside_the_mean_step() -> None:
     assert rows["step_unevenness", ""] == pytest.approx(3**0.5 * 7 / sum(steps))
 
 
-def test_sinusoids_step_evenly() -> None:
-    rows = rows_of(smoothness, "sinusoidal")
-    speeds = [10_000 ** (-m / 64) for m in range(64)]
-    step = math.sqrt(sum(4 * math.sin(w / 2) ** 2 for w in speeds))
-    assert rows["mean_step", ""] == pytest.approx(step)
-    assert rows["step_unevenness", ""] == pytest.approx(1)
-
-
 @pytest.mark.parametrize("measure_name", MEASURES.select("untrained"))
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_every_measure_gives_every_scheme_a_number_or_a_reason(
     measure_name: str, name: str
 ) -> None:
     measure = MEASURES.get(measure_name)
-    result = measure.compute(Variant(name), PROBE, Progress())
+    probe = Probe(positions=64, tokens=16, width=32)
+    result = measure.compute(Variant(name), probe, Progress())
     assert result.rows or not measure.quantities
     for row in result.rows:
         assert row.quantity in measure.quantities

@@ -1,7 +1,5 @@
-"""A mixture against its two schemes, each computed apart."""
+"""A mixture against the scheme of each layer, computed apart."""
 
-import cmath
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,17 +9,11 @@ import pytest
 import torch
 from schemes.reference import Case, SchemeTests
 from schemes.tools import (
-    close,
     normal,
-    pair_by_pair,
-    perturbed,
-    rotation_by_complex,
-    vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.attention import Path as Way
+from posenc_compare.attention import Mask, attention
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
 from posenc_compare.train.decoder import Decoder
@@ -47,90 +39,6 @@ def build(name: str, geometry: Geometry = GEOMETRY, **options: Any) -> Scheme:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return Variant(name, options).build(geometry).double()
-
-
-def parts(scheme: Scheme, first: str, second: str, heads: int) -> tuple[Scheme, Scheme]:
-    """Build the two apart, and give the mixture's parts the same noisy parameters."""
-    one = build(first, replace(GEOMETRY, heads=heads))
-    other = build(second, replace(GEOMETRY, heads=4 - heads))
-    inside = scheme.get_submodule("inner")
-    for place, alone in (("first", one), ("second", other)):
-        perturbed(alone, 0.3)
-        inside.get_submodule(place).load_state_dict(alone.state_dict())
-    return one, other
-
-
-PAIRS = [
-    ("rope", "alibi"),
-    ("alibi", "rope"),
-    ("nope", "shaw"),
-    ("shaw", "kerple_log"),
-    ("cope", "alibi"),
-    ("fox", "rope"),
-    ("dape", "pope"),
-    ("transformer_xl", "nope"),
-    ("nope", "nope"),
-    ("rope", "fox"),
-]
-
-
-@pytest.mark.parametrize(("first", "second"), PAIRS)
-@pytest.mark.parametrize(("share", "heads"), [(0.25, 1), (0.5, 2), (0.75, 3)])
-def test_by_heads_each_scheme_is_as_it_is_alone(
-    first: str, second: str, share: float, heads: int
-) -> None:
-    scheme = build("mix", first=first, second=second, by="heads", share=share)
-    both = parts(scheme, first, second, heads)
-    x = normal(2, 9, 32, seed=9)
-    q, k, v = vectors(2, 4, 9, 8)
-    positions = torch.tensor(
-        [[0, 1, 2, 3, 4, 5, 6, 7, 8], [3, 4, 9, 10, 11, 20, 21, 22, 30]]
-    )
-    got = attention(
-        q, k, v, scheme=scheme, positions=positions, state=scheme.token_state(x)
-    )
-    logits = attention_logits(
-        q, k, scheme=scheme, positions=positions, state=scheme.token_state(x)
-    )
-    for alone, place in zip(both, (slice(0, heads), slice(heads, 4)), strict=True):
-        own = [t[:, place] for t in (q, k, v)]
-        state = alone.token_state(x)
-        expected = attention(*own, scheme=alone, positions=positions, state=state)
-        close(got[:, place], expected)
-        expected = attention_logits(
-            *own[:2], scheme=alone, positions=positions, state=state
-        )
-        close(logits[:, place], expected)
-
-
-def test_by_heads_rope_and_alibi_pair_by_pair() -> None:
-    q, k, _ = vectors(1, 4, 6, 8)
-    scheme = build("mix", first="rope", second="alibi", by="heads")
-    got = attention_logits(q, k, scheme=scheme, positions=torch.arange(6))
-
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        angles = [(i - j) * 10_000.0 ** (-m / 4) if h < 2 else 0.0 for m in range(4)]
-        factors = [cmath.exp(1j * angle) for angle in angles]
-        rotated = rotation_by_complex(q[b, h, i], k[b, h, j], factors, "adjacent")
-        # Two heads of their own have the slopes 1/16 and 1/256.
-        return rotated if h < 2 else rotated - 2.0 ** (-4 * (h - 1)) * (i - j)
-
-    close(got, pair_by_pair(q, logit, causal=True))
-
-
-@pytest.mark.parametrize("path", ["dense", "plain"])
-def test_all_paths_agree(path: Way) -> None:
-    q = normal(2, 4, 7, 8)
-    for first, second in (("alibi", "fire"), ("rope", "kerple_log")):
-        scheme = build("mix", first=first, second=second, by="heads")
-        if path == "dense" and scheme.acts_at("scores"):
-            continue
-        with torch.no_grad():
-            got = attention(
-                q, q, q, scheme=scheme, positions=torch.arange(7), path=path
-            )
-            auto = attention(q, q, q, scheme=scheme, positions=torch.arange(7))
-        close(got, auto)
 
 
 @pytest.mark.parametrize("name", ["rope", "alibi", "nope", "pope", "fox", "t5_bias"])
@@ -182,40 +90,9 @@ def test_a_mixture_by_name_has_its_parts_where_they_belong(text: str) -> None:
         assert torch.equal(got, wanted)
 
 
-def test_swan_scales_its_layers_without_positions_beyond_the_length_alone() -> None:
-    scheme = labelled(SWAN).build(replace(GEOMETRY, layer=3, layers=4)).double()
-    q, k = normal(1, 4, 200, 8), normal(1, 4, 200, 8)
-    got = attention_logits(q, k, scheme=scheme, positions=torch.arange(200))
-    plain = q @ k.mT / 8**0.5
-    growth = (torch.arange(1.0, 201, dtype=torch.float64).log() / math.log(64)).clamp(1)
-    close(got.tril(), (plain * growth[:, None]).tril())
-    assert growth[63] == 1 < growth[64]
-
-
 def test_facts_follow_the_parts() -> None:
     assert build("mix").facts.per_layer
-    assert not build("mix", by="heads").facts.per_layer
-    assert build("mix", by="heads", second="fox").facts.per_layer
-    assert build("mix", by="heads", second="fox").facts.causal_only
-    assert not build("mix", by="heads", second="alibi").facts.causal_only
     assert build("mix", second="xpos").facts.causal_only
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "fact", "expected"),
-    [
-        ("cope", "cope", "by_order", True),
-        ("cope", "alibi", "by_order", False),
-        ("dape", "dape", "mixes_heads", True),
-        ("cope", "rope", "mixes_heads", False),
-        ("rope", "alibi", "relative", True),
-        ("rope", "fope", "relative", False),
-        ("fope", "rope", "relative", False),
-    ],
-)
-def test_facts_by_heads(first: str, second: str, fact: str, expected: object) -> None:
-    scheme = build("mix", by="heads", first=first, second=second)
-    assert getattr(scheme.facts, fact) == expected
 
 
 def test_under_a_scaling_each_layer_stays_what_it_is() -> None:
@@ -238,56 +115,22 @@ def test_under_a_scaling_each_layer_stays_what_it_is() -> None:
     assert all(map(torch.equal, turned(), before))
 
 
-def test_by_heads_the_heads_that_can_be_scaled_are() -> None:
-    q, places = normal(1, 4, 5, 8), torch.arange(5) * 100
-    scheme = build("mix", by="heads", second="rope")
-    reader = scheme.schemes_for_length(2 * GEOMETRY.length)["pi"]
-    got = reader.query(q, places)
-    expected = build("rope", scaling="pi", factor=2.0).query(q, places)
-    assert torch.equal(got[:, :2], q[:, :2])
-    assert torch.equal(got[:, 2:], expected[:, 2:])
-    assert not torch.equal(scheme.query(q, places), got)
-
-
 class TestMix(SchemeTests):
     name = "mix"
     sizes = vars(GEOMETRY)
     changes = [
         {"second": "alibi"},
-        {"by": "heads"},
         {"every": 1},
         ({"every": 1}, {"first": "alibi"}),
-        ({"by": "heads"}, {"share": 0.25}),
         {"window": 3},
     ]
     errors = [
         ({"every": 0}, "every must be at least 1, got 0"),
-        *(
-            (
-                {"by": "heads", "share": share},
-                f"share must leave heads of 4 .* got {share}",
-            )
-            for share in (0.0, 0.9)
-        ),
         ({"second": "sinusoidal"}, ".*must act inside the layers, got sinusoidal"),
-        ({"first": "shape", "by": "heads"}, ".*must act inside the layers, got shape"),
-        (
-            {"first": "t5_bias", "by": "heads"},
-            ".*scale products alike, got t5_bias and rope",
-        ),
-        (
-            {"first": "fox", "second": "path", "by": "heads"},
-            ".*may have a token state",
-        ),
+        ({"first": "shape", "every": 1}, ".*must act inside the layers, got shape"),
         ({"window": -1}, "window must be at least 0, got -1"),
-        ({"window": 3, "by": "heads"}, "window must be 0 by heads, .* got 3"),
-        (
-            {"first": Variant("mix", {"window": 3}), "by": "heads"},
-            ".*schemes of one layer must have one window, got mix and rope",
-        ),
         ({"second": "rope_2d"}, "^.*rope_2d: needs positions of 2 axes"),
         ({"second": "ropes"}, "^.*unknown scheme 'ropes'"),
-        ({"by": "rows"}, "by must be layers or heads"),
     ]
 
     def build(self, case: Case, seed: int = 0, name: str = "mix") -> Scheme:

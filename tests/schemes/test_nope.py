@@ -16,7 +16,6 @@ from posenc_compare.schemes.shared.rotation import rotation_angles
 class TestNope(LogitTests):
     name = "nope"
     errors = [({"base": 1.0}, "no option 'base'; it takes none")]
-    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         return content_plus(t.q, t.k, lambda *_: 0.0)

@@ -21,7 +21,6 @@ AROUND = [
     "randomized:scheme=t5_bias",
     "shape:scheme=deberta",
     "mix:first=fire;every=1",
-    "mix:by=heads;second=t5_bias;first=(t5_bias:max_distance=40)",
     "dape:base=t5_bias",
 ]
 NAMES = {name for name, _ in TIED}

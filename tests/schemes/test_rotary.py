@@ -30,7 +30,6 @@ from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.fope import identity
 from posenc_compare.schemes.scheme import Geometry
-from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.train.decoder import Decoder
 from posenc_compare.variants import labelled
 
@@ -114,9 +113,6 @@ class TestComRope(LogitTests):
             places = close_positions(scheme)
             check_rotation_keeps_close_positions_apart(scheme.query, places)
 
-    def test_a_block_may_be_the_whole_head(self) -> None:
-        assert self.make(kind="ld", block=16).block == 16
-
     @pytest.mark.parametrize("kind", KINDS)
     def test_generators_commute_and_those_of_lie_re_do_not(self, kind: str) -> None:
         def commutator(scheme: Any) -> float:
@@ -126,43 +122,6 @@ class TestComRope(LogitTests):
         assert commutator(self.make(kind=kind)) < 1e-12
         assert commutator(self.make(name="lie_re")) > 1
 
-    def test_axial_blocks_of_two_are_axial_rope(self) -> None:
-        x, scheme = normal(2, 2, 5, 16), self.make(kind="ap", block=2)
-        axial = self.make(name="rope_2d", first="h")
-        half = torch.arange(4)
-        with torch.no_grad():
-            # Blocks take turns; the pairs of the row come first in rope_2d.
-            scheme.matrix.zero_()
-            scheme.matrix[:, :, 1, 0] = (
-                5 * 100.0 ** -(torch.arange(8) // 2 / 4).double()
-            )
-            order = torch.stack([half, half + 4], dim=-1).flatten()
-            dealt = x.unflatten(-1, (8, 2))[..., order, :].flatten(-2)
-            got = scheme.query(dealt, ids())
-            expected = axial.query(x, ids()).unflatten(-1, (8, 2))[..., order, :]
-        close(got, expected.flatten(-2))
-
-    def test_dependent_blocks_of_two_are_mixed_rope(self) -> None:
-        x, scheme = normal(2, 2, 5, 16), self.make(block=2)
-        mixed = self.make(name="rope_2d", kind="mixed")
-        with torch.no_grad():
-            speed = scheme.matrix[..., 1, 0] - scheme.matrix[..., 0, 1]
-            assert scheme.speeds is not None
-            mixed.frequencies.copy_(scheme.speeds[:, None] * speed / 5)
-            close(scheme.query(x, ids()), mixed.query(x, ids()), 1e-12)
-            close(scheme.key(x, ids()), mixed.key(x, ids()), 1e-12)
-
-    def test_lie_re_at_the_same_generators_is_the_same(self) -> None:
-        x, scheme = normal(2, 2, 5, 16), self.make().requires_grad_(False)
-        lie = self.make(name="lie_re", height=6, width=6)
-        row, column = torch.triu_indices(8, 8, 1)
-        with torch.no_grad():
-            lie.entries.copy_(scheme.generators()[..., row, column])
-            close(lie.query(x, ids()), scheme.query(x, ids()), 1e-12)
-
-
-PLACES = [0, 1, 5, 40, 300, 901]
-
 
 class TestFope(RotaryTests):
     """FoPE against sums of cosines and sines, one pair at a time."""
@@ -170,6 +129,10 @@ class TestFope(RotaryTests):
     name = "fope"
     sizes = {"model_dim": 32, "heads": 2, "length": 512}
     noise, atol = 0.5, 1e-11
+    starts_as = [
+        ({"gain": 0.0, "floor": False}, "rope:layout=half"),
+        ({"gain": 0.0}, "hope:layout=half"),
+    ]
     cases = [
         Case({"floor": floor, "pad": pad, **options}, length=length)
         for pad, floor in product(("paper", "official"), (True, False))
@@ -230,19 +193,6 @@ class TestFope(RotaryTests):
             return dot(query, key) / math.sqrt(16)
 
         return pair_by_pair(t.q, logit)
-
-    @pytest.mark.parametrize("layout", ["adjacent", "half"])
-    def test_identities_without_a_floor_are_rope(self, layout: str) -> None:
-        x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
-        scheme = self.make(layout=layout, gain=0.0, floor=False)
-        assert torch.equal(scheme.sines, torch.eye(8).double().expand(2, 8, 8))
-        rope = self.make(name="rope", layout=layout)
-        close(scheme.query(x, positions), rope.query(x, positions), 1e-14)
-
-    def test_identities_with_a_floor_are_hope(self) -> None:
-        x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
-        hope = self.make(name="hope", layout="half")  # keeps 4 pairs of 8
-        close(self.make(gain=0.0).key(x, positions), hope.key(x, positions), 1e-14)
 
     def test_shapes_at_the_published_setting(self) -> None:
         # head_dim 64, length 512: 16 of 32 frequencies make a full turn, 16 are read.
@@ -371,17 +321,6 @@ class TestLieRe(LogitTests):
             places = close_positions(scheme)
             check_rotation_keeps_close_positions_apart(scheme.query, places)
 
-    def test_blocks_of_two_are_mixed_rope(self) -> None:
-        x = normal(2, 2, 5, 16)
-        scheme = self.make(head_dim=16, block=2, height=3, width=6)
-        mixed = self.make(name="rope_2d", head_dim=16, kind="mixed")
-        with torch.no_grad():
-            # An entry above the diagonal turns the pair clockwise.
-            span = torch.tensor([2, 5])[:, None, None]
-            mixed.frequencies.copy_(-scheme.entries[..., 0] / span)
-            close(scheme.query(x, ids()), mixed.query(x, ids()), 1e-12)
-            close(scheme.key(x, ids()), mixed.key(x, ids()), 1e-12)
-
     def test_blocks_of_two_turn_far_without_rounding(self) -> None:
         # Half a million rotations: the squarings of matrix_exp would be off by 1e-10.
         scheme = self.make(head_dim=4, block=2, height=2, width=2).requires_grad_(False)
@@ -492,16 +431,6 @@ class TestMRope(RotaryTests):
             for m, a in enumerate(axes)
         ]
 
-    @pytest.mark.parametrize("order", ["sections", "interleaved"])
-    @pytest.mark.parametrize("layout", ["adjacent", "half"])
-    def test_equal_ids_are_rope(self, order: str, layout: str) -> None:
-        x, positions = normal(2, 2, 5, 16), torch.tensor([0, 1, 70, 500, 15962])
-        text = positions[:, None].expand(5, 3)
-        rope = self.make(name="rope", layout=layout)
-        scheme = self.make(order=order, layout=layout)
-        assert torch.equal(scheme.query(x, text), rope.query(x, positions))
-        assert torch.equal(scheme.key(x, text), rope.key(x, positions))
-
 
 class TestPRope(RotaryTests):
     """p-RoPE against complex numbers, one pair at a time."""
@@ -528,14 +457,6 @@ class TestPRope(RotaryTests):
         angles = [(query - key) * speed for speed in speeds[:kept]]
         return [cmath.exp(1j * a) for a in angles] + [1] * (len(speeds) - kept)
 
-    def test_is_not_partial_rope(self) -> None:
-        x, positions = normal(1, 2, 3, 16), torch.tensor([1, 10, 100])
-        kept = self.make(head_dim=16, fraction=0.5).query(x, positions)
-        partial = self.make(head_dim=16, name="rope", fraction=0.5).query(x, positions)
-        # The same channels turn in this layout, by other angles.
-        assert torch.equal(kept[..., 8:], partial[..., 8:])
-        assert (kept - partial).abs().max() > 0.1
-
 
 def slow(
     q: list[float], k: list[float], ahead: int, phase: list[float], base: float
@@ -557,7 +478,6 @@ class TestPope(LogitTests):
     atol = 1e-11
     cases = [{}, {"base": 100.0}]
     changes = [{"base": 9_000.0}, {"start": "uniform"}]
-    half = None
 
     def trained(self, case: Case) -> Any:
         scheme = self.build(case).requires_grad_(False)
@@ -678,40 +598,6 @@ class TestRope(RotaryTests):
         )
         return q @ k.mT / math.sqrt(t.q.shape[-1])
 
-    def test_half_is_adjacent_after_a_fixed_permutation_of_channels(self) -> None:
-        x, positions = normal(2, 2, 7, 8), torch.arange(7) * 13
-        order = [0, 2, 4, 6, 1, 3, 5, 7]  # firsts of all pairs, then seconds
-        adjacent = self.make(layout="adjacent").query(x, positions)
-        half = self.make(layout="half").query(x[..., order], positions)
-        close(half, adjacent[..., order], 1e-15)
-        assert not torch.allclose(
-            self.make(layout="half").query(x, positions), adjacent
-        )
-
-    def test_angles_are_those_of_the_rotation(self) -> None:
-        positions = torch.tensor([0, 3, 77])
-        scheme = self.make(head_dim=8, fraction=0.5, base=100.0)
-        angles = rotation_angles(scheme, positions)
-        assert angles is not None
-        expected = [[float(p), p / 10.0] for p in (0, 3, 77)]
-        close(angles, torch.tensor(expected, dtype=torch.float64))
-
-    def test_bfloat16_is_rounded_once(self) -> None:
-        positions = [15962, 15966, 15968]  # the first two collide in bfloat16
-        row = normal(1, 2, 1, 16).bfloat16()
-        x = row.expand(1, 2, 3, 16)
-        expected = slow_of_rope(x.double(), positions, 1e4, "adjacent", 16)
-        for door in (self.make(head_dim=16).query, self.make(head_dim=16).key):
-            got = door(x, torch.tensor(positions))
-            assert got.dtype == torch.bfloat16
-            # One rounding of the result (2**-8 of it), and float32's of the rotation:
-            # cos, sin, two products and a sum, each 2**-24 of at most the pair's norm.
-            size = expected.unflatten(-1, (8, 2)).norm(dim=-1, keepdim=True)
-            size = size.expand(1, 2, 3, 8, 2).flatten(-2)
-            bound = 2.0**-8 * expected.abs() + 6 * 2.0**-24 * size
-            assert ((got.double() - expected).abs() <= bound).all()
-            assert got[0, 0].unique(dim=0).shape[0] == 3
-
     def test_float32_error_does_not_grow_with_the_position(self) -> None:
         x = normal(1, 2, 2, 16).float()
         positions = [10**6, 10**6 + 1]
@@ -719,16 +605,6 @@ class TestRope(RotaryTests):
         expected = slow_of_rope(x.double(), positions, 1e4, "adjacent", 16)
         # Angles in float32 would be wrong by 1e6 * 2**-24 = 0.06 radians.
         close(got.double(), expected, 2e-6)
-
-    @pytest.mark.parametrize("layout", ["adjacent", "half"])
-    def test_partial_turns_the_first_channels_as_a_smaller_head_would(
-        self, layout: str
-    ) -> None:
-        x, positions = normal(1, 2, 6, 16), torch.arange(6) * 50
-        part = self.make(head_dim=16, fraction=0.25, layout=layout).query(x, positions)
-        small = self.make(head_dim=4, layout=layout).query(x[..., :4], positions)
-        assert torch.equal(part[..., :4], small)
-        assert torch.equal(part[..., 4:], x[..., 4:])
 
 
 class TestRope2d(RotaryTests):
@@ -750,6 +626,9 @@ class TestRope2d(RotaryTests):
         )
     ]
     gradients = [Case({"kind": "mixed"}, head_dim=4)]
+    straight = torch.zeros(2, 1, 8, dtype=torch.float64)
+    straight[0, :, 4:] = straight[1, :, :4] = 100.0 ** (-torch.arange(4).double() / 4)
+    identities = [({"kind": "mixed"}, {"frequencies": straight}, "rope_2d:base=100")]
     changes = [
         {"kind": "mixed"},
         {"base": 99.0},
@@ -777,16 +656,6 @@ class TestRope2d(RotaryTests):
             angles = [place * s for place in (first, second) for s in speeds]
         return [cmath.exp(1j * angle) for angle in angles]
 
-    def test_axial_is_rope_of_half_a_head_for_each_axis(self) -> None:
-        x, places = normal(2, 2, 5, 16), ids()
-        rope = create("rope", options={"base": 100.0}, model_dim=16, heads=2)
-        by_column = rope.query(x[..., :8], places[..., 1])
-        by_row = rope.query(x[..., 8:], places[..., 0])
-        got = self.make(base=100.0).query(x, places)
-        close(got, torch.cat([by_column, by_row], -1), 1e-14)
-        swapped = self.make(first="h").query(x, places.flip(-1))
-        assert torch.equal(swapped, got)
-
     def test_mixed_starts_as_axial_in_a_direction_of_each_head(self) -> None:
         scheme = self.make(head_dim=32, heads=64, kind="mixed")
         rows, columns = scheme.frequencies.detach()
@@ -797,17 +666,6 @@ class TestRope2d(RotaryTests):
         quarter_turn = torch.tensor([0.0] * 8 + [math.pi / 2] * 8).double()
         close(ahead, quarter_turn.expand(64, 16), 1e-5)
         assert angle[:, 0].sort().values.diff().max() < 1
-
-    def test_mixed_with_straight_directions_is_axial(self) -> None:
-        x, places = normal(2, 2, 5, 16), ids()
-        scheme = self.make(kind="mixed", base=100.0)
-        size = torch.tensor([100.0 ** (-m / 4) for m in range(4)])
-        none = torch.zeros(4)
-        with torch.no_grad():
-            scheme.frequencies[0] = torch.cat([none, size])  # row
-            scheme.frequencies[1] = torch.cat([size, none])  # column
-            got = scheme.query(x, places)
-        close(got, self.make().query(x, places), 1e-5)
 
 
 def slow_speeds(width: int, base: float, clipped: int, clip: str) -> list[float]:
@@ -967,6 +825,7 @@ class TestRopeResonance(RotaryTests):
             (1e4, "half"),
             (100.0, "half"),
             (3.0, "adjacent"),
+            (0.05, "half"),  # wavelengths below 1
         )
     ]
     changes = [{"base": 9_000.0}, {"layout": "half"}]
@@ -978,7 +837,7 @@ class TestRopeResonance(RotaryTests):
         for m in range(width // 2):
             exact = 2 * math.pi * t.option("base") ** (2 * m / width)
             below = math.floor(exact)
-            wave = below if exact - below < 0.5 else below + 1
+            wave = max(1, below if exact - below < 0.5 else below + 1)
             found.append(cmath.exp(2j * math.pi * ((query - key) % wave) / wave))
         return found
 
@@ -990,33 +849,6 @@ class TestRopeResonance(RotaryTests):
         )
         rope = 2 * math.pi / speeds(self.make(head_dim=16, name="rope"))
         assert (got - rope).abs().max() <= 0.5
-
-    def test_wavelengths_are_at_least_one(self) -> None:
-        x = normal(1, 2, 3, 8)
-        # Of 6.28, 1.99, 0.63 and 0.2 positions.
-        scheme = self.make(head_dim=8, base=0.01)
-        close(
-            2 * math.pi / speeds(scheme), torch.tensor([6.0, 2, 1, 1]).double(), 1e-15
-        )
-        got = scheme.query(x, torch.tensor([1, 10, 100]))
-        close(got[..., 4:], x[..., 4:])  # whole turns
-        assert (got - x)[..., :2].abs().max() > 0.1
-
-    @pytest.mark.parametrize("pair", range(5))
-    def test_a_pair_repeats_after_its_wavelength(self, pair: int) -> None:
-        x = normal(1, 1, 1, 16).expand(1, 1, 9, 16)
-        here = torch.arange(9)
-        there = here + WAVES[pair]
-        got, rope = self.make(head_dim=16), self.make(head_dim=16, name="rope")
-        two = slice(2 * pair, 2 * pair + 2)
-        again, before = got.query(x, there)[..., two], got.query(x, here)[..., two]
-        # Half an ulp of an angle below 2 pi 1024 / 6 is 1e-13.
-        close(again, before, 1e-12)
-        drift = rope.query(x, there)[..., two] - rope.query(x, here)[..., two]
-        assert drift.abs().max() > 1e-4
-
-
-RUN = torch.arange(LENGTH)
 
 
 class TestSink(LogitTests):
@@ -1037,7 +869,6 @@ class TestSink(LogitTests):
         ),
         ({"scheme": "alibi_2d"}, "^.*positions of 2 axes, got 1"),
     ]
-    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         within = create(t.option("scheme"), model_dim=HEADS * WIDTH, heads=HEADS)
@@ -1054,13 +885,6 @@ class TestSink(LogitTests):
             for share, value in zip(shares, t.v[b, h], strict=True):
                 out[b, h, i] += share / total * value
         return out
-
-    def test_few_keys_weigh_less_than_many(self) -> None:
-        zero = torch.zeros(1, HEADS, LENGTH, WIDTH).double()
-        one = torch.ones_like(zero)
-        got = attention(zero, zero, one, scheme=self.make(scheme="nope"), positions=RUN)
-        shares = [n / (n + 1) for n in range(1, 9)]
-        close(got[0, 0, :, 0], torch.tensor(shares, dtype=torch.float64), 1e-15)
 
     def test_every_layer_has_sinks_of_its_own(self) -> None:
         geometry = Geometry(model_dim=HEADS * WIDTH, heads=HEADS)
@@ -1118,19 +942,10 @@ class TestXpos(RotaryTests):
             found.append(turn * zeta ** (distance / t.option("scale_base")))
         return found
 
-    def test_the_centre_cancels_and_is_half_the_length(self) -> None:
+    def test_the_centre_is_half_the_length(self) -> None:
         x, positions = normal(1, 2, 3, 16), torch.tensor([256, 300, 0])
         assert torch.equal(
             self.make().query(x, positions), self.make(centre=256).query(x, positions)
-        )
-        middle, first = (logits(self.make(centre=c), XPOS_PLACES) for c in (-1, 0))
-        close(middle, first, 1e-11)
-        rope = self.make(name="rope")
-        torch.testing.assert_close(
-            self.make().key(x, positions)[:, :, 0],
-            rope.key(x, positions)[:, :, 0],
-            rtol=1e-15,
-            atol=0,
         )
 
     @pytest.mark.parametrize(

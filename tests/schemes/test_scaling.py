@@ -145,13 +145,6 @@ CASES: list[tuple[dict[str, Any], list[float], float]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "expected", "heat"), CASES, ids=str)
-def test_frequencies_equal_the_slow_reference(
-    options: dict[str, Any], expected: list[float], heat: float
-) -> None:
-    assert speeds(make(factor=4.0, **options)) == pytest.approx(expected, rel=1e-13)
-
-
 class TestScaledRope(RotaryTests):
     name = "rope"
     sizes = {"model_dim": 32, "heads": 2, "length": 64}
@@ -250,44 +243,6 @@ def test_a_factor_of_one_changes_no_bit(rule: str) -> None:
         plain = make(trained=length)
         assert torch.equal(scaled.query(x, positions), plain.query(x, positions))
         assert scaled.scale(16) == plain.scale(16)
-
-
-@pytest.mark.parametrize("factor", [1.7, 3.0, 8.0])
-def test_ntk_slows_the_slowest_pair_by_the_factor_alone(factor: float) -> None:
-    plain, scaled = speeds(make()), speeds(make(scaling="ntk", factor=factor))
-    assert scaled[-1] == plain[-1] / factor  # exactly
-    assert scaled[0] == plain[0]
-    ratios = [a / b for a, b in zip(plain, scaled, strict=True)]
-    assert ratios == sorted(ratios)
-
-
-def test_llama3_is_ntk_by_parts_from_one_to_four_rotations() -> None:
-    sizes = {"head_dim": 128, "trained": 8192, "base": 5e5, "factor": 8.0}
-    llama = make(scaling="llama3", **sizes)
-    parts = make(scaling="ntk_by_parts", alpha=1.0, beta=4.0, **sizes)
-    assert speeds(llama) == speeds(parts)
-    assert speeds(llama) != speeds(make(scaling="ntk_by_parts", **sizes))
-
-
-def test_yarn_is_ntk_by_parts_but_for_the_middle_band() -> None:
-    sizes = {"head_dim": 64, "trained": 2048, "factor": 4.0}
-    index = speeds(make(scaling="yarn", **sizes))
-    turns = speeds(make(scaling="ntk_by_parts", **sizes))
-    plain = speeds(make(head_dim=64))
-    ratios = [a / b for a, b in zip(index, turns, strict=True)]
-    assert max(ratios) == pytest.approx(1.80, abs=0.005)
-    rotations = [2048 * theta / (2 * math.pi) for theta in plain]
-    for m, theta in enumerate(plain):
-        if rotations[m] > 32:
-            assert turns[m] == theta
-        if rotations[m] < 1:
-            assert turns[m] == theta / 4
-    # The index ramp ends at the whole pairs around those of 32 and 1 rotations.
-    first = max(m for m in range(32) if rotations[m] >= 32)
-    last = min(m for m in range(32) if rotations[m] <= 1)
-    for m in (*range(first + 1), *range(last, 32)):
-        assert index[m] == turns[m]
-    assert all(ratio > 1 for ratio in ratios[first + 1 : last])
 
 
 @pytest.mark.parametrize("length", [7, 16, 20, 100_000])

@@ -2,10 +2,8 @@
 
 import pytest
 import torch
-from schemes.tools import normal, perturbed, seeded
-from torch import Tensor
+from schemes.tools import normal, perturbed
 
-from posenc_compare.attention import Session, attention
 from posenc_compare.schemes import DOORS, SCHEMES, Geometry, Scheme, Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.schemes.wrapper import Wrapper
@@ -19,33 +17,6 @@ def built(name: str) -> Scheme:
         torch.manual_seed(0)
         scheme = Variant(name).build(GEOMETRY).double().eval()
     return perturbed(scheme, 0.3)
-
-
-def read(scheme: Scheme, x: Tensor, decode: bool) -> Tensor:
-    session = Session(scheme, torch.arange(7), generator=seeded(1))
-    x, ids = session.embed(x), session.ids
-    q, k, v = (x.roll(n, -1).unflatten(-1, (2, 8)).transpose(1, 2) for n in range(3))
-    state = scheme.token_state(x)
-    if decode:
-        state = scheme.token_state(x[:, 5:], scheme.token_state(x[:, :5]))
-        q = q[:, :, 5:]
-    return attention(
-        q,
-        k,
-        v,
-        scheme=scheme,
-        positions=ids[7 - q.shape[2] :],
-        key_positions=ids,
-        state=state,
-    )
-
-
-@pytest.mark.parametrize("decode", [False, True])
-@pytest.mark.parametrize("name", LINE)
-def test_the_scheme_inside_is_unchanged(name: str, decode: bool) -> None:
-    inner, x = built(name), normal(2, 7, 16)
-    outer = Wrapper(GEOMETRY, inner)
-    assert torch.equal(read(outer, x, decode), read(inner, x, decode))
 
 
 @pytest.mark.parametrize("name", LINE)

@@ -31,29 +31,6 @@ def test_one_seed_has_no_interval() -> None:
     assert math.isnan(crossed_half_width([[1.0, 2.0], [2.0, 2.0]], [3, 3]))
 
 
-def test_documents_alike_leave_the_interval_of_seeds() -> None:
-    seeds = np.array([1.0, 2.0, 4.0])
-    scores = np.repeat(seeds[:, None], 6, axis=1)
-    found = crossed_half_width(scores, [0, 0, 1, 1, 2, 2])
-    assert found == pytest.approx(half_width(seeds))
-
-
-def test_seeds_alike_leave_the_interval_of_documents() -> None:
-    rng = np.random.default_rng(0)
-    documents = rng.normal(size=40)
-    scores = np.tile(documents, (6, 1))
-    found = crossed_half_width(scores, np.arange(40))
-    assert found == pytest.approx(half_width(documents), rel=0.05)
-
-
-def test_windows_of_one_document_are_drawn_together() -> None:
-    rng = np.random.default_rng(0)
-    documents = np.repeat(rng.normal(size=10), 8)
-    scores = np.tile(documents, (6, 1))
-    apart = crossed_half_width(scores, np.arange(80))
-    assert crossed_half_width(scores, np.arange(80) // 8) > 2.5 * apart
-
-
 def test_shapes_must_fit() -> None:
     with pytest.raises(ValueError, match=r"got \(2, 3\) and \(2,\)"):
         crossed_half_width(np.zeros((2, 3)), [0, 1])

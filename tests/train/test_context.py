@@ -105,11 +105,6 @@ def test_effective_length_ends_where_bytes_beyond_cost_more(
     assert made.effective() == reached
 
 
-@pytest.mark.parametrize(("lift", "reached"), [(0.0199, 32), (0.0201, 8)])
-def test_a_loss_of_two_hundredths_is_none(lift: float, reached: int) -> None:
-    assert scores(lambda place: place * 0 + 2.0 + lift, 2.0).effective() == reached
-
-
 def test_a_loss_of_the_margin_itself_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("posenc_compare.measures.context.MARGIN", 0.25)
     made = scores(lambda place: place * 0 + 2.25, sliding=2.0)
@@ -138,12 +133,6 @@ def test_context_used_is_the_least_that_costs_nothing() -> None:
         made.truncated[context] = torch.full((WINDOWS, 24), bits)
     assert made.used() == 2
     assert rows_of(made)["truncated_bits_per_byte", 3] == 2.5
-
-
-def test_a_window_is_the_bytes_that_follow_each_other() -> None:
-    whole = torch.arange(32.0 * WINDOWS)
-    made = Scores(LENGTH, {n: whole.reshape(-1, n) for n in (8, 16, 32)})
-    assert made.by_window(WINDOWS) == [[15.5, 47.5, 79.5]] * 3
 
 
 def test_bits_are_recorded_for_every_window(setting: Training) -> None:

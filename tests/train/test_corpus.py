@@ -98,15 +98,6 @@ def test_batches_are_a_function_of_seed_and_step(folder: Path) -> None:
     assert all(bytes(row.tolist()) in trained for row in one)
 
 
-def test_test_windows_lie_in_one_held_out_document_each(folder: Path) -> None:
-    corpus = load_corpus(str(folder))
-    windows = corpus.windows("test", 64, 640)[0]
-    assert windows.shape == (10, 65)
-    for window in windows:
-        assert any(bytes(window.tolist()) in text for text in corpus.test)
-    assert len({bytes(window.tolist()) for window in windows}) == 10
-
-
 def test_windows_share_out_a_document_to_its_last_byte() -> None:
     documents = (bytes(range(3 * 16 + 1)), bytes(range(100, 100 + 2 * 16 + 1)))
     corpus = Corpus("made", "0", {}, np.zeros(1, np.uint8), (), documents)
