@@ -27,6 +27,7 @@ highlight_language = "none"  # of blocks that name none
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["huggingface_hub", "transformers"]  # the site needs neither
 napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Returns"]  # whose first colon ends no type
 viewcode_line_numbers = True
@@ -36,6 +37,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"Array|Json|Tensor|posenc_compare\..*\.(S|T|Test|Scaling)"),
     ("py:.*", r"(torch|numpy|np|pandas|pd|matplotlib|collections|pathlib|typing)\b.*"),
+    ("py:class", r"transformers\..*"),
 ]
 
 html_theme = "furo"

@@ -55,42 +55,28 @@ if TYPE_CHECKING:
     from posenc_compare.tasks.task import register_task as register_task
     from posenc_compare.train.progress import Progress as Progress
 
+NAMES = {
+    "attention": ("attention", "Mask", "Session"),
+    "convert": ("resize_bias", "resize_positions", "rope_layout"),
+    "errors": ("ConfigError", "ShapeError", "UndefinedPositionError"),
+    "measures.measure": ("Result", "register_measure"),
+    "measures.probe": ("Probe",),
+    "records.quantities": ("ByCase", "Curve", "Floor", "Headline", "Quantity", "Row"),
+    "records.record": ("Record",),
+    "run.comparison": ("compare",),
+    "schemes": ("Call", "Geometry", "Scheme", "Variant", "create", "register"),
+    "settings.seeds": ("stream_seed",),
+    "show.plots.frames": ("usable",),
+    "show.plots.plot": ("register_plot",),
+    "show.plots.style": ("looks",),
+    "show.results": ("load",),
+    "tasks.task": ("Batch", "Task", "register_task"),
+    "train.progress": ("Progress",),
+}
 EXPORTS = {
-    "attention": "posenc_compare.attention",
-    "Mask": "posenc_compare.attention",
-    "Session": "posenc_compare.attention",
-    "resize_bias": "posenc_compare.convert",
-    "resize_positions": "posenc_compare.convert",
-    "rope_layout": "posenc_compare.convert",
-    "ConfigError": "posenc_compare.errors",
-    "ShapeError": "posenc_compare.errors",
-    "UndefinedPositionError": "posenc_compare.errors",
-    "Result": "posenc_compare.measures.measure",
-    "register_measure": "posenc_compare.measures.measure",
-    "Probe": "posenc_compare.measures.probe",
-    "ByCase": "posenc_compare.records.quantities",
-    "Curve": "posenc_compare.records.quantities",
-    "Floor": "posenc_compare.records.quantities",
-    "Headline": "posenc_compare.records.quantities",
-    "Quantity": "posenc_compare.records.quantities",
-    "Row": "posenc_compare.records.quantities",
-    "Record": "posenc_compare.records.record",
-    "compare": "posenc_compare.run.comparison",
-    "Call": "posenc_compare.schemes",
-    "Geometry": "posenc_compare.schemes",
-    "Scheme": "posenc_compare.schemes",
-    "Variant": "posenc_compare.schemes",
-    "create": "posenc_compare.schemes",
-    "register": "posenc_compare.schemes",
-    "stream_seed": "posenc_compare.settings.seeds",
-    "usable": "posenc_compare.show.plots.frames",
-    "register_plot": "posenc_compare.show.plots.plot",
-    "looks": "posenc_compare.show.plots.style",
-    "load": "posenc_compare.show.results",
-    "Batch": "posenc_compare.tasks.task",
-    "Task": "posenc_compare.tasks.task",
-    "register_task": "posenc_compare.tasks.task",
-    "Progress": "posenc_compare.train.progress",
+    name: f"posenc_compare.{module}"
+    for module, names in NAMES.items()
+    for name in names
 }
 """Where each exported name comes from."""
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
+from support.attention import ids_for, make
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Path, Session, attention
@@ -21,30 +23,10 @@ PAIRED = [
 ]
 
 
-def make(name: str, heads: int = 2, **options: Any) -> Scheme:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return create(
-            name, options=options, model_dim=heads * WIDTH, heads=heads, length=64
-        ).double()
-
-
-def normal(*shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(3)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
-def ids_for(scheme: Scheme) -> Tensor:
-    steps = torch.arange(LENGTH)
-    if scheme.facts.axes == 1:
-        return steps
-    return torch.stack([steps // 3, *[steps % 3] * (scheme.facts.axes - 1)], dim=-1)
-
-
 def arguments(scheme: Scheme, heads: int = 2, width: int = WIDTH) -> dict[str, Any]:
     q, k, v = normal(3, 2, heads, LENGTH, width)
     state = scheme.token_state(normal(2, LENGTH, scheme.geometry.model_dim))
-    ids = ids_for(scheme)
+    ids = ids_for(scheme, LENGTH, columns=3)
     return {
         "q": q, "k": k, "v": v, "scheme": scheme, "positions": ids, "state": state
     }  # fmt: skip
@@ -92,7 +74,10 @@ def test_ids_of_any_whole_dtype(name: str, kind: torch.dtype) -> None:
         alone = attention(**{**given, "positions": ids})
         return torch.cat(embedded), torch.cat([out, alone])
 
-    got, expected = read(ids_for(scheme).to(kind)), read(ids_for(scheme))
+    got, expected = (
+        read(ids_for(scheme, LENGTH, columns=3).to(dtype))
+        for dtype in (kind, torch.int64)
+    )
     assert torch.equal(got[0], expected[0])
     assert torch.equal(got[1], expected[1])
 
@@ -131,12 +116,12 @@ def test_heads_other_than_the_scheme_was_built_for(
     name: str, built: int, given: int
 ) -> None:
     """Either they are refused, or they make no difference."""
-    scheme = make(name, built)
+    scheme = make(name, heads=built)
     message = (
         f"{name}: q must have the heads that the scheme was built for, {built}, "
         f"got {given}; one built with heads={given} would work"
     )
-    expected, refused = attention(**arguments(make(name, given), given)), ""
+    expected, refused = attention(**arguments(make(name, heads=given), given)), ""
     try:
         got = attention(**arguments(scheme, given))
     except ShapeError as error:
@@ -151,7 +136,6 @@ def test_heads_other_than_the_scheme_was_built_for(
         *((n, {}) for n in ("fire", "swin", "alibi_2d", "fox", "pope", "deberta")),
         *((n, {}) for n in ("alibi", "transformer_xl", "fope", "path", "dape")),
         ("rope_2d", {"kind": "mixed"}),
-        ("mix", {"by": "heads"}),
         ("randomized", {"scheme": "alibi"}),
     ],
 )

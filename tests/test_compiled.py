@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from support.attention import ids_for
+from support.attention import make as build
 from torch import Tensor
 
 from posenc_compare.attention import CAUSAL, Mask, Session
 from posenc_compare.check.fresh_process import built_in
-from posenc_compare.schemes import Geometry, Scheme, Variant, create
+from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.train.decoder import Decoder
 
 pytestmark = [  # what torch does itself, to functions and between two graphs
@@ -30,15 +32,11 @@ Read = Callable[..., tuple[Tensor, Tensor]]
 
 
 def make(name: str) -> Scheme:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        return create(name, model_dim=HEADS * WIDTH, heads=HEADS, length=64)
+    return build(name, heads=HEADS, width=WIDTH).float()
 
 
 def session_of(scheme: Scheme, length: int = LENGTH, mask: Mask = CAUSAL) -> Session:
-    ids, axes = torch.arange(length), scheme.facts.axes
-    if axes > 1:
-        ids = torch.stack([ids // 6, *[ids % 6] * (axes - 1)], dim=-1)
+    ids = ids_for(scheme, length, columns=6)
     return Session(scheme, ids, mask=mask)
 
 

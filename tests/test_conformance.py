@@ -2,20 +2,18 @@
 
 from pathlib import Path
 
-from posenc_compare.check import CHECKS, built_in
+import pytest
+
+from posenc_compare.check import CHECKS, built_in, fresh_process
 from posenc_compare.registry import SCHEMES
 from posenc_compare.testing import parametrize_schemes
+from posenc_compare.variants import parse_variants
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 @parametrize_schemes(",".join(built_in()))
 def test_built_in_schemes(conform) -> None:
-    conform()
-
-
-@parametrize_schemes("log_bias", plugin=str(EXAMPLES / "my_scheme.py"))
-def test_a_scheme_of_twenty_lines(conform) -> None:
     conform()
 
 
@@ -26,23 +24,23 @@ def test_a_scheme_of_a_package(conform) -> None:
     conform()
 
 
-@parametrize_schemes(
+# Options that bring other code, and those of the comparisons of record. Raw integers
+# are not among them: they overflow float16, and beside them tokens lose their digits.
+VARIANTS = (
     "rope:scaling=yarn;factor=4,rope:layout=half;fraction=0.5,"
     "deberta:p2c_index=paper,cope:scaled=true,alibi:direction=causal,"
     "randomized:scheme=rope,dape:base=t5_bias,rope_2d:kind=mixed,"
-    "dape:base=kerple_log,shape:scheme=dape,rerope:stretched=true,cape:centred=true"
-)
-def test_variants_with_options(conform) -> None:
-    conform()
-
-
-# Of the comparisons of record, beside the schemes with their defaults. Raw integers
-# are not among them: they overflow float16, and beside them tokens lose their digits.
-@parametrize_schemes(
+    "dape:base=kerple_log,shape:scheme=dape,rerope:stretched=true,cape:centred=true,"
     "rope:base=128,rope:fraction=0.25,path:forget=true,fox:bias=5,"
     "randomized:scheme=alibi,deberta:reach=16,mix:every=2"
 )
-def test_variants_of_record(conform) -> None:
+
+
+@parametrize_schemes(VARIANTS)
+def test_variants(conform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share a fresh process, as the schemes with their defaults do."""
+    labels = [variant.label for variant in parse_variants(VARIANTS)]
+    monkeypatch.setattr(fresh_process, "built_in", lambda: labels)
     conform()
 
 

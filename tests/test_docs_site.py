@@ -104,8 +104,9 @@ def test_every_public_name_has_an_entry(site: Path, name: str) -> None:
 
 def test_every_public_name_of_a_room_has_an_entry(site: Path) -> None:
     entries = ids((site / "api.html").read_text("utf-8"))
-    for room in (pc.attention, importlib.import_module("posenc_compare.schemes")):
-        for name in room.__all__:
+    rooms = ["attention", "schemes", *(["hf"] if find_spec("transformers") else [])]
+    for room in rooms:
+        for name in importlib.import_module(f"posenc_compare.{room}").__all__:
             assert any(entry.endswith(f".{name}") for entry in entries), name
 
 

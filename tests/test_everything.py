@@ -15,11 +15,7 @@ from posenc_compare.settings.training import Training
 from posenc_compare.train.progress import Progress
 
 PLUGIN = Path(__file__).parent.parent / "examples" / "everything.py"
-KINDS = {
-    "gentle_alibi": "bias",
-    "parameters": "measure",
-    "repeat": "task",
-}
+KINDS = {"gentle_alibi": "bias", "parameters": "measure", "repeat": "task"}
 SMALL = """
 tasks = "repeat"
 steps = 3
@@ -82,11 +78,6 @@ def test_a_run_shows_all_four(finished, posenc, tmp_path: Path) -> None:
     words = ("--plots", "parameters", "--format", "svg", "--plugin", PLUGIN)
     posenc("plot", out, *words, "--out", tmp_path)
     assert "gentle_alibi" in (tmp_path / "parameters.svg").read_text()
-
-
-def test_a_second_run_computes_nothing(finished, posenc_process) -> None:
-    _, words, _ = finished
-    assert " 0 to compute" in posenc_process(*words).stderr
 
 
 def test_records_show_the_task_without_a_corpus(finished) -> None:

@@ -9,6 +9,7 @@ import torch
 import torch._dynamo.config as dynamo
 import torch.nn.attention.flex_attention as flex
 from functorch.compile import make_boxed_func  # type: ignore[attr-defined]
+from support.attention import ids_for
 from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.kernel.flex.flex_attention import validate_joint_graph
@@ -39,9 +40,7 @@ def arguments(
     x = torch.randn(2, LENGTH, HEADS * WIDTH, generator=generator)
     parts = torch.randn(3, 2, HEADS, LENGTH, width, generator=generator).to(dtype)
     q, k, v = (part.as_subclass(Pretended) for part in parts)
-    ids = torch.arange(LENGTH)
-    if scheme.facts.axes > 1:
-        ids = torch.stack([ids // 5, *[ids % 5] * (scheme.facts.axes - 1)], dim=-1)
+    ids = ids_for(scheme, LENGTH, columns=5)
     ids = scheme.positions(ids, torch.Generator().manual_seed(1))
     state = scheme.token_state(x)
     return {
@@ -181,13 +180,15 @@ class TwoIndices(Scheme):
         return lambda b, h, i, j: self.table[i] - self.table[j]
 
 
-def goes_through_flex(name: str) -> bool:
+def has_a_graph_of_its_own(name: str) -> bool:
+    """Return whether a bias has a function of its own, as those of offsets do not."""
     acts_at = make(name).acts_at
     whole_rows = acts_at("scores") or acts_at("values")
-    return not whole_rows and (acts_at("offset_bias") or acts_at("pair_bias"))
+    return acts_at("pair_bias") and not whole_rows
 
 
-BIASED = [name for name in sorted(built_in()) if goes_through_flex(name)]
+PAIRS = [name for name in sorted(built_in()) if has_a_graph_of_its_own(name)]
+BIASED = ["alibi", "t5_bias", *PAIRS]
 
 
 @pytest.mark.parametrize("name", BIASED)

@@ -18,25 +18,17 @@ from torch import Tensor, nn
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
+from support.language_models import SIZE as TWO_LAYERS  # noqa: E402
+from support.language_models import model_of  # noqa: E402
+
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.attention import attention  # noqa: E402
 from posenc_compare.errors import ConfigError, UndefinedPositionError  # noqa: E402
+from posenc_compare.hf import applied as applying  # noqa: E402
 from posenc_compare.hf.states import cache_name  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
 
-applying = importlib.import_module("posenc_compare.hf.apply")  # not the function
-
-SIZE: dict[str, Any] = {
-    "vocab_size": 97,
-    "hidden_size": 48,
-    "intermediate_size": 64,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 128,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
+SIZE = {**TWO_LAYERS, "num_hidden_layers": 3}
 GROUPED = {**SIZE, "num_key_value_heads": 2}
 SAME_BASE = {
     kind: {"rope_type": "default", "rope_theta": 5000.0}
@@ -72,15 +64,6 @@ REFUSED = {
     "DebertaV2ForMaskedLM": {"hidden_size": 48, "num_hidden_layers": 2}
     | {"num_attention_heads": 4, "intermediate_size": 64},
 }
-
-
-def model_of(name: str, more: dict[str, Any]) -> Any:
-    kind = getattr(transformers, f"{name}ForCausalLM")
-    config = getattr(
-        transformers, "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config"
-    )
-    torch.manual_seed(0)
-    return kind(config(**more)).eval()
 
 
 @pytest.fixture
@@ -649,25 +632,10 @@ def test_a_yarn_of_other_rules_is_described_with_them(
     assert found.off < 1e-5
 
 
-def test_a_repository_with_code_of_its_own_is_asked_for_nothing(
-    posenc: Any, tmp_path: Path
-) -> None:
-    model_of("Llama", GROUPED).config.save_pretrained(tmp_path)
-    path = tmp_path / "config.json"
-    given = json.loads(path.read_text())
-    given["model_type"] = "unheard_of"
-    given["auto_map"] = {"AutoConfig": "own.Own"}
-    path.write_text(json.dumps(given))
-    (tmp_path / "own.py").write_text("raise SystemExit(3)\n")
-    done = posenc("hf", "describe", tmp_path)
-    assert done.returncode == 2
-    assert "y/N" not in done.stdout + done.stderr
-
-
 def test_of_a_hub_no_weights_are_fetched_to_describe_a_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from posenc_compare.hf import planned
+    from posenc_compare.hf import checkpoint
 
     asked: dict[str, Any] = {}
 
@@ -675,9 +643,9 @@ def test_of_a_hub_no_weights_are_fetched_to_describe_a_model(
         asked[name] = more["allow_patterns"]
         return str(tmp_path)
 
-    monkeypatch.setattr(planned, "snapshot_download", fetched)
-    assert planned.local_place("some/model", planned.DESCRIBED) == tmp_path
-    planned.local_place("other/model", planned.READ)
+    monkeypatch.setattr(checkpoint, "snapshot_download", fetched)
+    assert checkpoint.local_place("some/model", checkpoint.DESCRIBED) == tmp_path
+    checkpoint.local_place("other/model", checkpoint.READ)
     assert asked["some/model"] == ["*.json"]
     assert "*.safetensors" in asked["other/model"]
     assert not {"*", "*.py", "*.bin"} & {*asked["other/model"]}
@@ -723,3 +691,4 @@ def test_code_of_a_model_is_refused_and_never_run(posenc: Any, tmp_path: Path) -
     done = posenc("hf", "describe", tmp_path)
     assert done.returncode == 2
     assert "got one that needs code from its folder, which is never" in done.stderr
+    assert "y/N" not in done.stdout + done.stderr  # transformers would ask

@@ -485,11 +485,29 @@ BUGS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+# What the failed check says of some of them.
+REASONS = {
+    "interleaved layout in the place of half": (
+        "layer 0 rotates channel 0 towards 1 in the first of 8 pairs, expected: "
+        "rotates channel 0 towards 8 in the first of 8 pairs"
+    ),
+    "rotation in the other layers": "layer 0 must rotate",
+    "linear factor twice": (
+        "layer 0, pair 0: 0.0625 radians per position, expected 0.25"
+    ),
+    "attention factor twice": "layer 0: cosines and sines times 1.296, expected 1.139",
+    "positions clamped": "position 127 is evaluated as 126",
+    "next token seen": "first at token 10 of 12",  # through two layers
+}
+
+
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_found(bug: str) -> None:
+def test_a_planted_bug_is_found_and_explained(bug: str) -> None:
     made, check = BUGS[bug]
-    found = states(made())
-    assert found[check] == "failed", found
+    found = {one.check: one for one in hf.check(made(), tokens=24)}
+    assert found[check].state == "failed", found
+    assert REASONS.get(bug, found[check].reason) == found[check].reason
+    assert all(one.reason for one in found.values() if one.state == "failed")
 
 
 STOCK = {
@@ -583,6 +601,29 @@ def test_a_folder_is_checked(posenc: Any, tmp_path: Path) -> None:
     done = posenc("hf", "check", tmp_path)
     assert done.returncode == 2
     assert "must have all weights" in done.stderr
+    path.write_text(
+        path.read_text()
+        .replace('"BertForMaskedLM"', '"LlamaForCausalLM"')
+        .replace('"head_dim": 16', '"head_dim": 32')
+    )
+    done = posenc("hf", "check", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1  # no report of transformers
+    assert "k_proj.weight must have the shape that the configuration" in done.stderr
+    assert done.stderr.endswith("states, (64, 64), got (32, 64)\n")
+
+
+def test_tokens_and_weights_that_are_not_read_are_counted(
+    posenc: Any, tmp_path: Path
+) -> None:
+    model_of(LLAMA).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    layers = '"num_hidden_layers": '
+    path.write_text(path.read_text().replace(f"{layers}2", f"{layers}1"))
+    done = posenc("hf", "check", tmp_path, "--tokens", "20")
+    assert done.stdout.splitlines()[0].strip().endswith("rows of 20 tokens")
+    assert "9 weights are not read, the first is model.layers.1." in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_fault_of_a_folder_is_an_exit_code(

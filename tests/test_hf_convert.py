@@ -16,25 +16,16 @@ from torch import Tensor
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
+from support import language_models  # noqa: E402
+from support.language_models import GROUPED, SIZE  # noqa: E402
+
 from posenc_compare import hf  # noqa: E402
-from posenc_compare.errors import ConfigError, StoreError  # noqa: E402
+from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf.convert import _is_moved, _parts_of, convert  # noqa: E402
 from posenc_compare.hf.measure import UNMET, Rotation, rotations  # noqa: E402
 from posenc_compare.hf.places import CONVERTED  # noqa: E402
 from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
 
-SIZE: dict[str, Any] = {
-    "vocab_size": 97,
-    "hidden_size": 48,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 128,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-GROUPED = {**SIZE, "num_key_value_heads": 2}
 WIDE = {**GROUPED, "head_dim": 16}
 FALCON = {**SIZE, "alibi": False, "bias": True}
 SQUARE = {**SIZE, "hidden_size": 64}
@@ -59,8 +50,7 @@ MODELS: list[tuple[str, dict[str, Any], int, str]] = [
 
 
 def model_of(name: str, more: dict[str, Any]) -> Any:
-    config = getattr(transformers, f"{name}Config")(**more)
-    return drawn(getattr(transformers, f"{name}ForCausalLM")(config), torch.float32)
+    return drawn(language_models.model_of(name, more), torch.float32)
 
 
 @pytest.fixture
@@ -254,12 +244,12 @@ FIRST = "model.layers.0.self_attn.q_proj.weight"
         (
             lambda f: None,
             "half",
-            "layout must be other than that of llama, got half; a",
+            "layout must be adjacent, got half, which llama already has",
         ),
         (
             lambda f: config(f, **{CONVERTED: "adjacent"}),
             "adjacent",
-            "got adjacent; half w",
+            "layout must be half, got adjacent, which llama",
         ),
         (lambda f: None, "halves", "layout must be adjacent or half, got 'halves'"),
         (lambda f: weights(f, FIRST), "adjacent", f"got 3, without {FIRST}"),
@@ -382,7 +372,7 @@ def test_layers_that_cannot_be_measured_are_refused(
 def test_files_are_never_replaced(llama: Path) -> None:
     (llama.parent / "copy").mkdir()
     for out in (llama.parent / "copy", llama / "copy"):
-        with pytest.raises(StoreError, match="must not exist, nor be in llama"):
+        with pytest.raises(ConfigError, match="must be a new folder outside of llama"):
             convert(llama, "adjacent", out)
     with pytest.raises(ConfigError, match=r"must be a folder with safetensors, got 'm"):
         convert(llama / "model.safetensors", "adjacent", llama.parent / "new")
@@ -400,5 +390,5 @@ def test_the_command_lists_what_it_reordered(
     ]
     assert (llama.parent / "llama-adjacent" / "model.safetensors").is_file()
     again = posenc("hf", "convert", "llama", "--layout", "adjacent")
-    assert again.returncode == 3
-    assert "llama-adjacent: must not exist" in again.stderr
+    assert again.returncode == 2
+    assert "must be a new folder outside of llama, got llama-adj" in again.stderr

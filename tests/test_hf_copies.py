@@ -17,24 +17,15 @@ from torch import Tensor, nn
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
+from support.language_models import GROUPED, model_of  # noqa: E402
+
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.hf.states import cache_name  # noqa: E402
 
 # Other libraries call what transformers and torch are about to drop.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated")
 
-SIZES: dict[str, Any] = {
-    "vocab_size": 97,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": None,
-}
+SIZES = {**GROUPED, "hidden_size": 32, "eos_token_id": None}
 # A table of its own, one for all layers; a token state; a rotation; before the layers.
 SCHEMES = ["t5_bias", "fox", "rope:layout=half", "learned"]
 IDS = torch.randint(3, 97, (2, 12), generator=torch.Generator().manual_seed(1))
@@ -42,9 +33,7 @@ FOREIGN = "keys that this model did not put there"
 
 
 def llama(name: str = "Llama", **more: Any) -> Any:
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**SIZES | more)
-    return getattr(transformers, f"{name}ForCausalLM")(config).eval()
+    return model_of(name, SIZES | more)
 
 
 def applied(scheme: str, **more: Any) -> Any:

@@ -1,5 +1,6 @@
 """Positions that are measured on a small random model of a configuration."""
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from transformers.models.llama.modeling_llama import (  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
-from posenc_compare.hf import served  # noqa: E402
+from posenc_compare.hf.apply import PROVED  # noqa: E402
 from posenc_compare.hf.measure import _weighted  # noqa: E402
-from posenc_compare.hf.served import PROVED  # noqa: E402
 from posenc_compare.hf.tiny import tiny  # noqa: E402
+
+applying = importlib.import_module("posenc_compare.hf.apply")  # not the function
 
 ODD = ("Traceback", "AssertionError", "KeyError", "NoneType")
 SIZES: dict[str, Any] = {"num_hidden_layers": 4, "hidden_size": 64}
@@ -439,8 +441,8 @@ def test_logits_are_compared_once_for_a_configuration(
         made.append(config)
         return tiny(config, kind)
 
-    monkeypatch.setattr(served, "tiny", counted)
-    monkeypatch.setattr(served, "_KNOWN", {})
+    monkeypatch.setattr(applying, "tiny", counted)
+    monkeypatch.setattr(applying, "_KNOWN", {})
     model = transformers.LlamaForCausalLM(config_of("llama"))
     for scheme in ("alibi", "nope"):
         with hf.apply(model, scheme):

@@ -19,8 +19,8 @@ from support.checkpoints import save_llama, save_tokenizer  # noqa: E402
 from tokenizers import pre_tokenizers  # noqa: E402
 
 from posenc_compare.errors import ConfigError  # noqa: E402
+from posenc_compare.hf.checkpoint import sha256_of  # noqa: E402
 from posenc_compare.hf.evaluate import Reader, parts, window_of  # noqa: E402
-from posenc_compare.hf.files import sha256_of  # noqa: E402
 from posenc_compare.hf.planned import evaluation  # noqa: E402
 from posenc_compare.records.load import load_records  # noqa: E402
 from posenc_compare.records.record import Record  # noqa: E402
@@ -256,12 +256,12 @@ def test_it_is_said_why_nothing_is_read_under_a_rule(
 ) -> None:
     given = {"lengths": "16,32", "corpus": corpus}
     (line,) = evaluation(str(place), given, {}).remarks
-    assert "no length is above 32, which it was trained at; --lengths 32,64" in line
+    assert "no length is above its trained length of 32; --lengths 32,64" in line
     assert not evaluation(str(place), {**given, "lengths": "16,64"}, {}).remarks
     other = str(changed(place, tmp_path / "scaled", **scaled()))
     (line,) = evaluation(other, {**given, "lengths": "16,64"}, {}).remarks
-    assert "its rope is scaled already (yarn)" in line
-    with pytest.raises(ConfigError, match="rules must be all of a rope that is scaled"):
+    assert "its configuration already scales rope (yarn)" in line
+    with pytest.raises(ConfigError, match="rules must be all where the configuration"):
         evaluation(other, {**given, "rules": "pi"}, {})
 
 
@@ -335,8 +335,15 @@ def test_a_folder_without_a_tokenizer_is_refused_before_it_is_read(
     other = changed(place, tmp_path / "model")
     for path in other.glob("tokenizer*"):
         path.unlink()
-    with pytest.raises(ConfigError, match="must have its tokenizer beside it"):
-        evaluation(str(other), {"lengths": "16,32", "corpus": corpus}, {})
+    given = {"lengths": "16,32", "corpus": corpus}
+    wanted = (
+        "with a tokenizer that transformers loads, got no tokenizer.json in 'model'; "
+    )
+    with pytest.raises(ConfigError, match=wanted):
+        evaluation(str(other), given, {})
+    (other / "tokenizer.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"loads, got \w+: .* in 'model'; the files"):
+        evaluation(str(other), given, {})
 
 
 def test_a_model_without_one_kind_of_rope_is_refused(

@@ -3,27 +3,16 @@
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
+from support.language_models import GROUPED  # noqa: E402
+
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
-
-LLAMA: dict[str, Any] = {
-    "vocab_size": 97,
-    "hidden_size": 48,
-    "intermediate_size": 64,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
 
 
 @pytest.mark.parametrize("scheme", ["alibi", "t5_bias", "path", "fope", "learned"])
@@ -31,7 +20,7 @@ def test_a_fresh_model_saves_and_loads_with_its_scheme(
     tmp_path: Path, scheme: str
 ) -> None:
     torch.manual_seed(0)
-    model = hf.from_scratch(transformers.LlamaConfig(**LLAMA), scheme).eval()
+    model = hf.from_scratch(transformers.LlamaConfig(**GROUPED), scheme).eval()
     with torch.no_grad():
         for weight in model.posenc_compare_schemes.parameters():
             weight.add_(torch.randn_like(weight) / 8)
@@ -48,7 +37,7 @@ def test_a_fresh_model_saves_and_loads_with_its_scheme(
 
 
 def test_a_fresh_model_is_that_of_apply() -> None:
-    config = transformers.LlamaConfig(**LLAMA)
+    config = transformers.LlamaConfig(**GROUPED)
     torch.manual_seed(0)
     fresh = hf.from_scratch(config, "alibi").eval()
     torch.manual_seed(0)
@@ -59,7 +48,7 @@ def test_a_fresh_model_is_that_of_apply() -> None:
 
 
 def test_nobody_takes_it_for_the_plain_architecture(tmp_path: Path) -> None:
-    hf.from_scratch(transformers.LlamaConfig(**LLAMA), "alibi").save_pretrained(
+    hf.from_scratch(transformers.LlamaConfig(**GROUPED), "alibi").save_pretrained(
         tmp_path
     )
     code = (
@@ -74,7 +63,7 @@ def test_nobody_takes_it_for_the_plain_architecture(tmp_path: Path) -> None:
 def test_other_folders_and_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="must hold a model, got"):
         hf.load(tmp_path)
-    config = transformers.LlamaConfig(**LLAMA)
+    config = transformers.LlamaConfig(**GROUPED)
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match=r"`AutoModelForCausalLM` and `hf\.apply`"):
         hf.load(tmp_path)

@@ -256,7 +256,7 @@ def test_what_has_a_record_is_not_computed_again(
 def test_fillers_are_texts_of_their_corpora(place: Path, corpus: str) -> None:
     given = {"corpus": corpus, "fillers": "text,source,noise"}
     made = planned.retrieval(str(place), "1024", "all", given, {}, 2)
-    assert made.remarks[0].startswith(f"{place.name}: is read as trained, under no")
+    assert made.remarks[0].startswith(f"{place.name} is evaluated as trained, without")
     setting: Any = made.cells[-1].setting
     text, source, noise = map(filler_of, [setting] * 3, ["text", "source", "noise"])
     assert text in Path(corpus).read_text()
@@ -358,8 +358,21 @@ def test_a_rope_that_is_scaled_gets_no_recommendation(
     given = json.loads((place / "config.json").read_text())
     given["rope_parameters"] = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
     path.write_text(json.dumps(given))
-    with pytest.raises(ConfigError, match="as they were first trained, got linear"):
+    with pytest.raises(ConfigError, match="a rope without scaling, got linear"):
         target(str(tmp_path), 4 * TRAINED)
+
+
+def test_a_length_within_the_trained_one_needs_no_evidence(
+    posenc: Any, place: Path, tmp_path: Path
+) -> None:
+    given = ("hf", "recommend", place, "--evidence", tmp_path, "--length", TRAINED)
+    done = posenc(*given)
+    assert (done.returncode, done.stderr) == (0, "")
+    nothing = f"nothing has to be extended up to {TRAINED} tokens"
+    assert done.stdout == f"{place}, {TRAINED} tokens: {nothing}\n"
+    found = json.loads(posenc(*given, "--format", "json").stdout)
+    assert (found["verdict"], found["rule"]) == (nothing, "as trained")
+    assert found["rope_parameters"]["rope_type"] == "default"
 
 
 def test_the_command_recommends_with_evidence(

@@ -20,11 +20,7 @@ from posenc_compare.show.format import as_markdown
 from posenc_compare.show.latex import PACKAGE, as_latex
 from posenc_compare.show.plots.drawing import draw_all
 from posenc_compare.show.report import write_report
-from posenc_compare.show.tables import (
-    display_tables,
-    without_result,
-    write_tables,
-)
+from posenc_compare.show.tables import display_tables, without_result, write_tables
 
 PATHS = ["../x", "/etc/x", "a/b", "C:\\x", "nul\0", ".", "x" * 300, "CON", "con"]
 OURS = {"begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule"}

@@ -1,23 +1,18 @@
-"""Every mask and grouped queries on every path, against loops and repeated keys."""
+"""Every path under every mask, and grouped queries, against loops and repeated keys."""
 
 import math
-import warnings
 from typing import Any, get_args
 
 import pytest
 import torch
+from schemes.tools import normal
+from support.attention import make as build
 from torch import Tensor
 
-from posenc_compare.attention import (
-    Mask,
-    Path,
-    attention,
-    attention_logits,
-    explain,
-)
+from posenc_compare.attention import Mask, Path, attention, attention_logits, explain
 from posenc_compare.attention.backends import strided
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes import Call, Geometry, Scheme, create
+from posenc_compare.schemes import Call, Geometry, Scheme
 from posenc_compare.schemes.rope import Rope
 from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.schemes.wrapper import Wrapper
@@ -39,7 +34,20 @@ MASKS = {
     "segments": Mask(segments=SEGMENTS),
     "all": Mask(causal=False, window=4, prefix=torch.tensor([7, 1]), segments=SEGMENTS),
 }
-CAUSAL_ONLY = ("fox", "xpos", "cope")
+# A scheme or two for every door, and options that bring other code or more than one
+# bucket. All other schemes go through attention in their conformance checks.
+SCHEMES: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in ("learned", "nope", "sinusoidal", "rope", "alibi")),
+    *((name, {}) for name in ("t5_bias", "xpos", "transformer_xl")),
+    *((name, {}) for name in ("fox", "cope", "shaw")),
+    ("rope", {"layout": "half", "fraction": 0.5}),
+    ("alibi", {"direction": "causal"}),
+    ("t5_bias", {"buckets": 8, "max_distance": 12, "bidirectional": True}),
+    ("fire", {"threshold": 20.0}),
+]
+OFFSETS = {"alibi", "t5_bias"}  # add a bias of the offset alone
+PAIRS = {"transformer_xl", "fire", "fox"}  # add a bias to each pair
+ROWS = {"cope", "shaw"}  # change rows of logits, or values
 
 
 @pytest.fixture(autouse=True)
@@ -48,17 +56,12 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strided, "BACKWARD_BLOCK", 3)
 
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def make(name: str, **options: Any) -> Scheme:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        return create(
-            name, options=options, model_dim=HEADS * WIDTH, heads=HEADS, length=32
-        ).double()
+    scheme = build(name, heads=HEADS, width=WIDTH, length=32, **options)
+    with torch.no_grad():
+        for parameter in scheme.parameters():
+            parameter.mul_(4)  # so that a wrong row of a table is seen
+    return scheme
 
 
 def sees(mask: Mask, b: int, i: int, j: int) -> bool:
@@ -103,15 +106,38 @@ def given(scheme: Scheme, mask: Mask, queries: int) -> dict[str, Any]:
     }
 
 
+def gradients(out: Tensor, inputs: list[Tensor]) -> tuple[Tensor | None, ...]:
+    weights = torch.arange(out.numel()).cos().view_as(out)
+    return torch.autograd.grad(
+        (out * weights).sum(), inputs, retain_graph=True, allow_unused=True
+    )
+
+
+def trained_paths(name: str, mask: Mask, queries: int) -> set[str]:
+    """Return the paths that serve on a CPU while gradients are asked for."""
+    if name in ROWS:
+        return {"plain"}
+    paths = {"plain"} if name == "xpos" else {"plain", "dense"}
+    segmented = mask.segments is not None
+    mixed = segmented or not isinstance(mask.prefix, int) or mask.prefix > 0
+    if name in OFFSETS and not mixed:
+        paths.add("strided")
+    whole = mask.window is None or mask.window == KEYS
+    square = not mask.causal or queries in (1, KEYS)
+    if name not in OFFSETS | PAIRS and not mixed and whole and square:
+        paths.add("fused")
+    return paths
+
+
 @pytest.mark.parametrize("queries", [KEYS, 5, 1])
 @pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize(
-    "name", ["nope", "rope", "alibi", "t5_bias", "transformer_xl", "shaw", "fox"]
-)
-def test_every_path_honours_every_mask(name: str, kind: str, queries: int) -> None:
-    scheme, mask = make(name), MASKS[kind]
+@pytest.mark.parametrize(("name", "options"), SCHEMES, ids=str)
+def test_every_path_honours_every_mask(
+    name: str, options: dict[str, Any], kind: str, queries: int
+) -> None:
+    scheme, mask = make(name, **options), MASKS[kind]
     asked = given(scheme, mask, queries)
-    if name in CAUSAL_ONLY and (not mask.causal or "prefix" in kind):
+    if scheme.facts.causal_only and (not mask.causal or "prefix" in kind):
         with pytest.raises(ConfigError, match=f"{name}: needs a causal mask"):
             attention(*leaves(queries), **asked)
         return
@@ -123,38 +149,39 @@ def test_every_path_honours_every_mask(name: str, kind: str, queries: int) -> No
         slow = logits.masked_fill(~seen, -math.inf).softmax(-1) @ v
         torch.testing.assert_close(plain, slow, rtol=0, atol=1e-12)
     if queries == KEYS:
-        del asked["key_positions"]
-        logits = attention_logits(q, k, **asked)
+        whole = {n: x for n, x in asked.items() if n != "key_positions"}
+        logits = attention_logits(q, k, **whole)
         assert torch.equal(logits.isfinite(), seen.expand_as(logits))
-    weight = normal(BATCH, HEADS, queries, WIDTH, seed=9)
-    wanted = torch.autograd.grad((plain * weight).sum(), (q, k, v), retain_graph=True)
+        if name != "shaw":  # which adds to the values, too
+            out = logits.softmax(-1) @ v
+            torch.testing.assert_close(out, plain, rtol=0, atol=1e-12)
+    inputs = [q, k, v, *scheme.parameters()]
+    wanted = gradients(plain, inputs)
+    unused = [grad is None for grad in wanted]
+    assert unused == [False] * 3 + [name == "learned"] * (len(inputs) - 3)
     others = explain(q, k, v, **asked).others
-    served = 0
     for path in get_args(Path):
-        if path == "flex":
-            continue
-        try:
-            got = attention(q, k, v, **asked, path=path)
-        except ConfigError:
+        if path not in trained_paths(name, mask, queries):
             assert others[path]
+            with pytest.raises(ConfigError, match=f"path '{path}' cannot serve {name}"):
+                attention(q, k, v, **asked, path=path)
             continue
-        served += 1
+        got = attention(q, k, v, **asked, path=path)
         torch.testing.assert_close(got, plain, rtol=0, atol=1e-12, msg=path)
-        found = torch.autograd.grad((got * weight).sum(), (q, k, v), retain_graph=True)
-        for one, other in zip(found, wanted, strict=True):
-            torch.testing.assert_close(one, other, rtol=0, atol=1e-11, msg=path)
-    assert served >= (1 if name == "shaw" else 2)
+        found = gradients(got, inputs)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-11, msg=path)
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
 @pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize("name", ["alibi", "rope"])
+@pytest.mark.parametrize("name", ["nope", "rope", "alibi", "t5_bias", "fire", "fox"])
 def test_flex_honours_every_mask(name: str, kind: str) -> None:
-    scheme = make(name)
+    scheme, mask = make(name).requires_grad_(False), MASKS[kind]
+    if scheme.facts.causal_only and (not mask.causal or "prefix" in kind):
+        return
     q, k, v = (leaf.detach() for leaf in leaves(5, 2))
-    asked = given(scheme, MASKS[kind], 5)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="flex_attention called without")
-        got = attention(q, k, v, **asked, path="flex")
+    asked = given(scheme, mask, 5)
+    got = attention(q, k, v, **asked, path="flex")
     plain = attention(q, k, v, **asked, path="plain")
     torch.testing.assert_close(got, plain, rtol=0, atol=1e-12)
 
@@ -188,48 +215,30 @@ def test_explain_says_why_each_other_path_is_not_taken() -> None:
 
 
 GROUPED: list[tuple[str, dict[str, Any]]] = [
-    ("nope", {}),
-    ("rope", {}),
-    ("alibi", {}),
-    ("t5_bias", {}),
-    ("fope", {}),
-    ("deberta", {}),
-    ("transformer_xl", {}),
-    ("shaw", {}),
-    ("fox", {}),
-    ("pope", {}),
-    ("path", {}),
+    *((name, {}) for name in ("nope", "rope", "alibi", "t5_bias", "fope", "deberta")),
+    *((name, {}) for name in ("transformer_xl", "shaw", "fox", "pope", "path")),
     ("rerope", {}),
-    ("mix", {"by": "heads"}),
 ]
 
 
 @pytest.mark.parametrize("queries", [KEYS, 5])
-@pytest.mark.parametrize("scheme", GROUPED, ids=str)
+@pytest.mark.parametrize(("name", "options"), GROUPED, ids=str)
 def test_grouped_queries_share_keys_and_values(
-    scheme: tuple[str, dict[str, Any]], queries: int
+    name: str, options: dict[str, Any], queries: int
 ) -> None:
-    name, options = scheme
     built = make(name, **options)
-    weight = normal(BATCH, HEADS, queries, WIDTH, seed=9)
     for key_heads in (1, 2):
-        q, k, v = leaves(queries, key_heads)
+        inputs = q, k, v = leaves(queries, key_heads)
         asked = given(built, Mask(), queries)
         whole = [x.repeat_interleave(HEADS // key_heads, dim=1) for x in (k, v)]
         wanted = attention(q, *whole, **asked, path="plain")
-        grads = torch.autograd.grad(
-            (wanted * weight).sum(), (q, k, v), retain_graph=True
-        )
-        others = explain(q, k, v, **asked).others
+        slopes, others = gradients(wanted, inputs), explain(q, k, v, **asked).others
         for path in get_args(Path):
             if others.get(path, "comes first").endswith("comes first"):
                 got = attention(q, k, v, **asked, path=path)
                 torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12, msg=path)
-                found = torch.autograd.grad(
-                    (got * weight).sum(), (q, k, v), retain_graph=True
-                )
-                for one, other in zip(found, grads, strict=True):
-                    torch.testing.assert_close(one, other, rtol=0, atol=1e-11, msg=path)
+                found = gradients(got, inputs)
+                torch.testing.assert_close(found, slopes, rtol=0, atol=1e-11, msg=path)
 
 
 def test_a_turn_that_is_the_same_for_all_heads_sees_the_heads_of_the_keys() -> None:

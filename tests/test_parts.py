@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from support.attention import ids_for
+from support.attention import make as build
 from torch import Tensor
 
 from posenc_compare.attention import (
@@ -18,8 +20,8 @@ from posenc_compare.attention import (
     request,
 )
 from posenc_compare.check.fresh_process import built_in
-from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Scheme, create
+from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.schemes import Scheme
 
 BATCH, HEADS, WIDTH, KEYS, QUERIES = 2, 2, 16, 48, 6
 BOTH = Mask(causal=False)
@@ -30,11 +32,13 @@ ALONE = {
     "sink": "weights other than the softmax",
     "stick_breaking": "weights other than the softmax",
     "log_length": "queries or keys changed by the other keys",
+    "cope": "logits changed by the other keys",
     **dict.fromkeys(
         ["ca_rope", "fox", "grape_ap", "path", "repo", "selective_rope", "wall"],
         "a token state",
     ),
 }
+NARROW = ("rope", "alibi", "t5_bias", "fire", "shaw")  # in float32, too
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +47,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make(name: str, dtype: torch.dtype = torch.float64, **options: Any) -> Scheme:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        scheme = create(
-            name, options=options, model_dim=HEADS * WIDTH, heads=HEADS, length=196
-        )
-    return scheme.to(dtype)
+    return build(name, heads=HEADS, width=WIDTH, length=196, **options).to(dtype)
 
 
 def arguments(scheme: Scheme, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
@@ -58,9 +57,7 @@ def arguments(scheme: Scheme, dtype: torch.dtype = torch.float64) -> dict[str, A
         torch.randn(BATCH, HEADS, n, WIDTH, generator=generator, dtype=dtype)
         for n in (QUERIES, KEYS, KEYS)
     )
-    ids = torch.arange(KEYS)
-    if scheme.facts.axes > 1:
-        ids = torch.stack([ids // 8, *[ids % 8] * (scheme.facts.axes - 1)], dim=-1)
+    ids = ids_for(scheme, KEYS, columns=8)
     q = q * scheme.query_init_gain(WIDTH)
     given = {"scheme": scheme, "positions": ids[-QUERIES:], "key_positions": ids}
     return {"q": q, "k": k, "v": v, **given}
@@ -106,7 +103,8 @@ def paths(given: dict[str, Any], mask: Mask) -> list[Any]:
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch")
 @pytest.mark.parametrize("name", sorted(set(built_in()) - set(ALONE)))
 def test_merged_parts_are_attention_to_all_keys(name: str) -> None:
-    for dtype, least in ((torch.float64, 1e-12), (torch.float32, 1e-6)):
+    wide, narrow = (torch.float64, 1e-12), (torch.float32, 1e-6)
+    for dtype, least in (wide, narrow) if name in NARROW else (wide,):
         scheme = make(name, dtype).requires_grad_(False)
         given = arguments(scheme, dtype)
         for mask, each in masks(name):
@@ -152,11 +150,15 @@ def test_schemes_that_need_all_keys_at_once_are_refused(name: str) -> None:
     message = f"^{name}: must have a softmax .*, got {ALONE[name]}; rope would work"
     with pytest.raises(ConfigError, match=message):
         attention_with_lse(**given)
+    part = cut(given, PARTS[0])  # the same reason, though keys end before the queries
+    if (state := part.get("state")) is not None:
+        part["state"] = state[:, PARTS[0]]
+    with pytest.raises(ConfigError, match=message):
+        attention_with_lse(**part, mask=BOTH)
 
 
-@pytest.mark.parametrize("inside", [{"by": "heads"}, {"every": 1}])
-def test_a_scheme_inside_another_is_refused_too(inside: dict[str, Any]) -> None:
-    scheme = make("mix", first="log_length", **inside)
+def test_a_scheme_inside_another_is_refused_too() -> None:
+    scheme = make("mix", first="log_length", every=1)
     with pytest.raises(ConfigError, match=f"^mix: .*{ALONE['log_length']}"):
         attention_with_lse(**arguments(scheme))
 
@@ -209,3 +211,16 @@ def test_half_precision_keeps_the_log_sum_exp_wide() -> None:
 def test_a_merge_needs_a_part() -> None:
     with pytest.raises(ConfigError, match=r"^merge: parts must be at least one, got 0"):
         merge([])
+
+
+def test_malformed_parts_have_one_line() -> None:
+    out, lse = torch.zeros(2, 4, 6, 8), torch.zeros(2, 4, 6)
+    short = out[:, :, :5], lse[:, :, :5]
+    for parts, got in (
+        ([out], "got Tensor"),
+        ([(out,)], r"got \(2, 4, 6, 8\)"),
+        ([(lse, out)], r"got \(2, 4, 6\) and \(2, 4, 6, 8\)"),
+        ([(out, lse), short], r"got \(2, 4, 5, 8\) and \(2, 4, 5\)"),
+    ):
+        with pytest.raises(ShapeError, match=f"^merge: each part must be .* {got}; "):
+            merge(parts)  # pyright: ignore[reportArgumentType]

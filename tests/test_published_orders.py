@@ -23,7 +23,7 @@ from posenc_compare.reproduce.orders import (
 )
 from posenc_compare.reproduce.published_orders import ORDERS
 from posenc_compare.stats.intervals import half_width
-from posenc_compare.stats.pairs import adjusted_p, adjusted_p_of
+from posenc_compare.stats.pairs import adjusted_p_of
 from posenc_compare.variants import parse_variants
 
 # Of alternating signs, so that the noise of neighbours separates nothing.
@@ -63,16 +63,6 @@ def verdicts(*claims: Claim, seeds: int = 6) -> list[str]:
     return [one.verdict for one in outcomes(order(*claims), records(seeds))]
 
 
-def test_an_order_agrees_disagrees_or_cannot_be_told() -> None:
-    a, b, c = (Score(label) for label in "abc")
-    assert verdicts(Claim(a, b), Claim(c, a), Claim(b, c)) == [
-        "agrees",
-        "disagrees",
-        "not separable",
-    ]
-    assert verdicts(Claim(a, b), seeds=5) == ["not separable"]  # no p value is small
-
-
 def test_a_higher_accuracy_is_better_at_its_case_and_length() -> None:
     first, second = (
         Score(label, "accuracy", times=16, case="sparse") for label in ("d", "a")
@@ -95,19 +85,6 @@ def test_one_claim_that_disagrees_decides() -> None:
         ((Claim(a, b), Claim(a, c)), "agrees"),
     ):
         assert verdict(outcomes(order(*claims), records())) == word
-
-
-def test_claims_are_tested_together() -> None:
-    values = np.array([bits + NOISE[i] for i, bits in enumerate(BITS.values())])
-    first, second = np.triu_indices(4, 1)
-    together = adjusted_p_of(values[first] - values[second])
-    assert together == pytest.approx(adjusted_p(values)[first, second])
-    differences = np.array([values[1] - values[2], values[0] - values[3]])
-    alone = adjusted_p_of(differences[:1])
-    assert adjusted_p_of(differences)[0] >= alone[0]
-    few = differences.copy()
-    few[0, 4:] = np.nan
-    assert np.isnan(adjusted_p_of(few)).tolist() == [True, False]
 
 
 def test_the_table_says_source_and_verdict() -> None:

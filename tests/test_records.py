@@ -28,10 +28,12 @@ from posenc_compare.schemes import Variant
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
 
 PROBE = ProbeSetting(positions=32, width=16, heads=2, tokens=16)
 CELL = Cell(Variant("rope"), "shift_error", PROBE, threads=1)
+SIZES_OF_PROBE = ("width", "heads", "positions", "tokens")
 
 
 def fill(folder: Path, cells: list[Cell]) -> list[dict[str, Any]]:
@@ -43,27 +45,21 @@ def fill(folder: Path, cells: list[Cell]) -> list[dict[str, Any]]:
     return bodies
 
 
+CHANGES: list[dict[str, Any]] = [
+    {"variant": Variant("alibi")},
+    {"variant": Variant("rope", {"base": 5.0})},
+    {"measure": "smoothness"},
+    {"threads": 2},
+    {"graphics": "a card"},
+    *({"setting": replace(PROBE, **{name: 8})} for name in SIZES_OF_PROBE),
+    {"setting": replace(PROBE, seed=1)},
+    {"setting": replace(PROBE, dtype="float32")},
+    {"setting": replace(PROBE, device="cuda")},
+]
+
+
 def test_every_field_changes_the_key() -> None:
-    cells = [
-        CELL,
-        replace(CELL, variant=Variant("alibi")),
-        replace(CELL, variant=Variant("rope", {"base": 5.0})),
-        replace(CELL, measure="smoothness"),
-        replace(CELL, threads=2),
-        replace(CELL, graphics="a card"),
-        *(
-            replace(CELL, setting=replace(PROBE, **change))
-            for change in (
-                {"width": 32},
-                {"heads": 4},
-                {"positions": 33},
-                {"tokens": 8},
-                {"seed": 1},
-                {"dtype": "float32"},
-                {"device": "cuda"},
-            )
-        ),
-    ]
+    cells = [CELL, *(replace(CELL, **change) for change in CHANGES)]
     assert len({cell.key() for cell in cells}) == len(cells)
 
 
@@ -99,10 +95,7 @@ def test_a_finished_cell_is_not_missing(tmp_path: Path) -> None:
 
 
 def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> None:
-    first, second = (
-        compute(CELL, Progress()).to_json(),
-        compute(CELL, Progress()).to_json(),
-    )
+    first, second = (compute(CELL, Progress()).to_json() for _ in range(2))
     for record in (first, second):
         del record["provenance"]
     assert first == second
@@ -179,26 +172,14 @@ def test_numbers_of_any_library_are_kept(
     [
         ("", "must return rows or arrays, got neither"),
         ("Row('a', '1.5')", "value of a row must be a number, got '1.5'"),
-        (
-            "Row('a', np.ones(2))",
-            "value of a row must be a number, got array([1., 1.])",
-        ),
+        ("Row('a', np.ones(2))", "value of a row must be a number, got array([1., 1.]"),
         ("Row('a', 1j)", "value of a row must be a number, got 1j"),
         ("Row('a', 1, 'x')", "x of a row must be a number, got 'x'"),
-        (
-            "Row('b', 1)",
-            "row 'b', case '', x None must be of a quantity of the measure",
-        ),
+        ("Row('b', 1)", "row 'b', case '', x None must be of a quantity of the mea"),
         ("Row('c', 1)", "row 'c', case '', x None must have a finite x on a curve"),
         ("Row('c', None)", "row 'c', case '', x None must have a finite x on a curve"),
-        (
-            "Row('c', 1, float('nan'))",
-            "row 'c', case '', x nan must have a finite x on a curve",
-        ),
-        (
-            "Row('c', 1, 8), Row('c', 3, 8.0)",
-            "row 'c', case '', x 8.0 must be there once, not twice",
-        ),
+        ("Row('c', 1, float('nan'))", "row 'c', case '', x nan must have a finite x"),
+        ("Row('c', 1, 8), Row('c', 3, 8.0)", "row 'c', case '', x 8.0 must be there o"),
         (
             "Row('a', 1), Row('a', 2, case='k'), Row('a', 3)",
             "row 'a', case '', x None must be there once, not twice",
@@ -210,7 +191,8 @@ def test_rows_that_tables_cannot_show_are_a_failure_of_one_line(
 ) -> None:
     record = measured(rows, tmp_path, registered)
     assert (record.status, record.rows) == ("failed", ())
-    assert record.error == f"wide: {said}"
+    assert record.error.startswith(f"wide: {said}")
+    assert "\n" not in record.error
 
 
 def test_settings_that_differ_never_share_a_row(tmp_path: Path) -> None:
@@ -257,8 +239,6 @@ def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
     assert len(cells) == 8
     assert [cell.setting.seed for cell in cells] == [0] * 4 + [1] * 4
     path.write_bytes(b"abc")
-    from posenc_compare.tasks.corpus import load_corpus
-
     load_corpus.cache_clear()
     with pytest.raises(ConfigError, match="must hold out"):
         plan(variants, ["extrapolation"], settings, 1)

@@ -9,11 +9,7 @@ import pytest
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.fresh import search_path
-from posenc_compare.measures.measure import (
-    Quantity,
-    Result,
-    register_measure,
-)
+from posenc_compare.measures.measure import Quantity, Result, register_measure
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES

@@ -5,29 +5,18 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
+from support.attention import make
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.attention import plan as plans
 from posenc_compare.errors import ConfigError, DoorError, ShapeError
-from posenc_compare.schemes import Call, Geometry, Scheme, create
+from posenc_compare.schemes import Call, Geometry, Scheme
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
 GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS, length=32)
 IDS = torch.arange(LENGTH)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
-def make(name: str, **options: Any) -> Scheme:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        return create(
-            name, options=options, model_dim=HEADS * WIDTH, heads=HEADS, length=32
-        ).double()
 
 
 def heads(seed: int = 0) -> list[Tensor]:

@@ -19,11 +19,7 @@ from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.frame import means_of
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.report import report_html
-from posenc_compare.show.tables import (
-    display_tables,
-    task_tables,
-    write_tables,
-)
+from posenc_compare.show.tables import display_tables, task_tables, write_tables
 from posenc_compare.show.tasks import (
     by_task,
     page_name,
@@ -42,16 +38,8 @@ def trained(
 ) -> dict[str, Any]:
     """Return a record of a network on a task, with an accuracy at two lengths."""
     status = "failed" if area is None else "ok"
-    made = record(
-        label,
-        "extrapolation",
-        seed=seed,
-        status=status,
-        corpus_sha256="",
-        length=8,
-        task=task,
-        **more,
-    )
+    facts = {"corpus_sha256": "", "length": 8, "task": task, **more}
+    made = record(label, "extrapolation", seed=seed, status=status, **facts)
     if area is None:
         return made
     made["quantities"] = {
@@ -91,15 +79,23 @@ def slow_ranks(label: str, seed: int) -> float:
     return float(total / len(AREAS))
 
 
-def ranks(made: list[dict[str, Any]]) -> list[Any]:
-    return [*reciprocal_ranks(by_task(labelled(made))).itertuples()]
+def ranks(made: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean reciprocal ranks by scheme."""
+    found = reciprocal_ranks(by_task(labelled(made)))
+    return {mean.scheme: mean for mean in found.itertuples()}
+
+
+def areas(made: list[dict[str, Any]]) -> Any:
+    """Return the table of areas by task."""
+    (table,) = [t for t in display_tables(labelled(made)) if "area" in t.title]
+    return table
 
 
 def test_ranks_share_ties_and_count_what_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(AREAS["sort"], "c", [None, 0.3])
-    found = {mean.scheme: mean for mean in ranks(records())}
+    found = ranks(records())
     assert set(found) == {"a", "b", "c"}
     for label, mean in found.items():
         for seed in (0, 1):
@@ -113,9 +109,10 @@ def test_another_measure_of_the_same_networks_takes_no_rank_away() -> None:
     for one in records():
         cost = record(one["label"], "cost", **one["spec"]["setting"])
         costs.append({**cost, "quantities": {}, "rows": []})
-    found = ranks([*records(), *costs])
-    alone = ranks(records())
-    assert [mean.values for mean in found] == [mean.values for mean in alone]
+    found, alone = ranks([*records(), *costs]), ranks(records())
+    assert {n: m.values for n, m in found.items()} == {
+        n: m.values for n, m in alone.items()
+    }
 
 
 def test_a_scheme_that_is_shown_as_another_takes_no_rank() -> None:
@@ -124,13 +121,10 @@ def test_a_scheme_that_is_shown_as_another_takes_no_rank() -> None:
     for one in twins:
         one["spec"] = {**one["spec"], "scheme": {**one["spec"]["scheme"], "name": "a2"}}
         one["key"] = spec_key(one["spec"])
-    (area,) = [
-        t for t in display_tables(labelled([*made, *twins])) if "area" in t.title
-    ]
-    (alone,) = [t for t in display_tables(labelled(made)) if "area" in t.title]
-    shown, before = ({row[0]: row[-1] for row in t.body} for t in (area, alone))
+    tables = (areas([*made, *twins]), areas(made))
+    shown, before = ({row[0]: row[-1] for row in table.body} for table in tables)
     assert shown == before | {"a2": before["a"]}
-    of = {mean.scheme: mean for mean in ranks([*made, *twins])}
+    of = ranks([*made, *twins])
     assert of["a2"].values == of["a"].values
     assert of["a2"].values[0] == pytest.approx(slow_ranks("a", 0))
     assert set(of["a2"].records) == {one["key"] for one in twins}
@@ -159,7 +153,7 @@ def test_twins_have_the_same_numbers_everywhere_but_for_times() -> None:
 def test_a_seed_that_one_scheme_lacks_on_a_task_ranks_nobody() -> None:
     left_out = trained("b", "sort", 1, 0.3)["key"]
     made = [one for one in records() if one["key"] != left_out]
-    found = {mean.scheme: mean for mean in ranks(made)}
+    found = ranks(made)
     assert {tuple(mean.values) for mean in found.values()} == {(0,)}
     for label, mean in found.items():
         assert mean.values[0] == pytest.approx(slow_ranks(label, 0))
@@ -171,9 +165,8 @@ def test_one_scheme_alone_has_no_rank() -> None:
         for r in records()
         if r["label"] == "a" or r["spec"]["setting"]["task"] == "copy"
     ]
-    (area,) = [t for t in display_tables(labelled(made)) if "area" in t.title]
-    assert "mean reciprocal rank" not in area.head
-    assert ranks(made) == []
+    assert "mean reciprocal rank" not in areas(made).head
+    assert ranks(made) == {}
 
 
 def test_tasks_of_no_text_and_one_of_a_text_have_an_order() -> None:
@@ -195,13 +188,12 @@ def test_tasks_of_no_text_and_one_of_a_text_have_an_order() -> None:
 def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:
     made = [*records(), *(trained(label, "copy", 0, 1.0) for label in "de")]
     made.append(record("a", "extrapolation", corpus_sha256="1", task="language"))
-    found = {mean.scheme: mean for mean in ranks(made)}
+    found = ranks(made)
     assert set(found) == {"a", "b", "c"}
     assert found["a"].values[0] == pytest.approx(slow_ranks("a", 0))
     assert reciprocal_ranks({}).empty
     scored = [one for one in made if one["spec"]["setting"]["task"] != "sort"]
-    (area,) = [t for t in display_tables(labelled(scored)) if "area" in t.title]
-    assert area.head == ["scheme", "copy"]
+    assert areas(scored).head == ["scheme", "copy"]
 
 
 def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
@@ -248,10 +240,8 @@ def test_the_code_of_another_task_is_no_other_code() -> None:
 
 
 def test_sizes_may_differ_from_task_to_task_and_not_within() -> None:
-    made = [
-        trained("a", "copy", 0, 0.5, steps=10),
-        trained("a", "sort", 0, 0.5, steps=40),
-    ]
+    sizes = (("copy", 10), ("sort", 40))
+    made = [trained("a", task, 0, 0.5, steps=steps) for task, steps in sizes]
     assert {one.label for one in labelled(made)} == {"a"}
     made.append(trained("a", "sort", 1, 0.5, steps=80))
     labels = [one.label for one in labelled(made)]
@@ -320,9 +310,8 @@ def test_a_task_states_sizes_for_claims_alone(tmp_path: Path) -> None:
 
 
 def test_schemes_of_two_axes_join_a_task_of_two() -> None:
-    planned = plan_comparison(
-        "rope,rope_2d", "extrapolation", tasks="copy,grid_lookup", seeds=1
-    )
+    asked: dict[str, Any] = {"tasks": "copy,grid_lookup", "seeds": 1}
+    planned = plan_comparison("rope,rope_2d", "extrapolation", **asked)
     assert {(c.variant.name, c.setting.spec()["task"]) for c in planned.cells} == {
         ("rope", "copy"),
         ("rope", "grid_lookup"),

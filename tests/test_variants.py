@@ -182,10 +182,7 @@ def test_create_passes_sizes() -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        (
-            {"width": 3},
-            "create: sizes must be among model_dim.*, got width; opt",
-        ),
+        ({"width": 3}, "create: sizes must be among model_dim.*, got width; opt"),
         ({"heads": 0}, "geometry: heads must be a whole number of at least 1, got 0"),
         ({"heads": "4"}, "geometry: heads must be a whole number of at least 1, got "),
         ({"model_dim": -8}, "geometry: model_dim must be .*, got -8"),

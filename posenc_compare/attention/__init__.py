@@ -123,7 +123,7 @@ def attention_with_lse(
     Raises:
         ShapeError: as `attention`.
         ConfigError: as `attention`, or if the scheme replaces the softmax, has a token
-            state, or is contextual and changes queries or keys by the call.
+            state, or makes queries, keys or logits depend on the other keys.
     """
     plan = Plan(positions, key_positions, mask)
     return attend_with_lse(plan, scheme, 0, q, k, v, state, path)

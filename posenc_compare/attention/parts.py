@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.scheme import Scheme
 
 
@@ -31,6 +31,7 @@ def merge(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
     Raises:
         ConfigError: if there is no part.
+        ShapeError: if a part is no such pair, or parts have other shapes.
 
     Example:
         >>> import torch
@@ -59,6 +60,8 @@ def merge(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     parts = list(parts)
     if not parts:
         raise ConfigError("merge: parts must be at least one, got 0")
+    for part in parts:
+        _check_part(part, parts[0])
     outs, lses = zip(*parts, strict=True)
     each = torch.stack(lses)
     whole = torch.logsumexp(each, dim=0)
@@ -66,6 +69,24 @@ def merge(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     weights = (each - whole.masked_fill(whole == -torch.inf, 0)).exp()
     out = (torch.stack(outs).to(each.dtype) * weights[..., None]).sum(dim=0)
     return out.to(outs[0].dtype), whole
+
+
+def _check_part(part: object, first: object) -> None:
+    """Raise `ShapeError` if a part is no output with its log-sum-exp, as the first."""
+    shapes = _shapes(part)
+    if len(shapes) != 2 or shapes[0][:-1] != shapes[1] or shapes != _shapes(first):
+        got = " and ".join(map(str, shapes)) or type(part).__name__
+        raise ShapeError(
+            f"merge: each part must be (output, lse) of attention_with_lse, with the "
+            f"shapes (..., query, value_dim) and (..., query) of the first part, got "
+            f"{got}; merge([attention_with_lse(...), ...]) would work"
+        )
+
+
+def _shapes(part: object) -> list[tuple[int, ...]]:
+    """Return the shapes of a tuple of tensors; none for anything else."""
+    items = part if isinstance(part, tuple | list) else ()
+    return [tuple(x.shape) for x in items if isinstance(x, Tensor)]
 
 
 def check_parts(scheme: Scheme) -> None:
@@ -78,6 +99,8 @@ def check_parts(scheme: Scheme) -> None:
         found = "a token state"
     elif any(_looks_at_other_keys(part) for part in schemes):
         found = "queries or keys changed by the other keys"
+    elif any(one.facts.by_order and one.acts_at("scores") for one in schemes):
+        found = "logits changed by the other keys"
     if found:
         raise ConfigError(
             f"{scheme.name}: must have a softmax of logits that depend on one key "

@@ -331,8 +331,8 @@ def attend_with_lse(
     path: Choice,
 ) -> tuple[Tensor, Tensor]:
     """Return the output of one layer, and the log-sum-exp of its logits."""
-    request, out = _attend(plan, scheme, layer, q, k, v, state, path)
     check_parts(scheme)
+    request, out = _attend(plan, scheme, layer, q, k, v, state, path)
     with _as_given(q):
         lse = request.by_rows(plain.log_sum_exp)
     return out, _where_seen(lse, request.call, -torch.inf)[..., 0]

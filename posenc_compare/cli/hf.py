@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import NUMBERS, say, show
+from posenc_compare.cli.console import NUMBERS, say, show, tell
 from posenc_compare.cli.options import Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
 
@@ -103,16 +103,20 @@ def recommend(
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
     from posenc_compare.records.load import load_records
-    from posenc_compare.show.retrieval import advice
+    from posenc_compare.show.retrieval import Advice, advice
 
     aim = target(model, length)
-    found = advice(load_records(evidence or shipped(), lambda line: None))
+    within = aim.factor == 1
+    if within:
+        found = Advice((AS_TRAINED,), (), (), "")
+        verdict = f"nothing has to be extended up to {aim.geometry.length} tokens"
+    else:
+        found = advice(load_records(evidence or shipped(), lambda line: None))
+        verdict = found.verdict
     rule = found.rules[0].partition(", factor")[0] if len(found.rules) == 1 else ""
-    if aim.factor == 1:
-        rule = AS_TRAINED
     choice: dict[str, Any] = {
         "rule": rule or None,
-        "verdict": found.verdict if aim.factor > 1 else "within the trained length",
+        "verdict": verdict,
         "factor": aim.factor,
         "base": aim.base,
         "scheme": aim.variant(rule).label if rule else None,
@@ -122,6 +126,9 @@ def recommend(
     if format == Format.json:
         evidence_of = {"about": found.about, "reasons": found.reasons}
         print(json.dumps({**choice, **evidence_of, "rules": found.rows}, indent=2))
+        return
+    if within:
+        tell(f"{model}, {length} tokens: {verdict}")
         return
     body = [[name, json.dumps(value)] for name, value in choice.items()]
     show(f"{model}, {length} tokens", ["", "value"], body, format)
@@ -155,8 +162,8 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     largest relative difference between model and scheme; `logits off by` is that of
     their logits.
     """
+    from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
     from posenc_compare.hf.describe import describe as described
-    from posenc_compare.hf.planned import DESCRIBED, configuration_in, local_place
 
     found = described(configuration_in(local_place(model, DESCRIBED)))
     exact = format is Format.json
@@ -208,12 +215,17 @@ def check(
     from transformers.utils.logging import disable_progress_bar
 
     from posenc_compare.hf.check import check as checked
-    from posenc_compare.hf.check import load
-    from posenc_compare.hf.planned import READ, configuration_in, local_place
+    from posenc_compare.hf.checkpoint import READ, configuration_in, load, local_place
+    from posenc_compare.hf.readings import tokens_of
 
     disable_progress_bar()  # of the weights that are loaded
     place = local_place(model, READ)
-    found = checked(load(place, configuration_in(place)), tokens)
+    config = configuration_in(place)
+    loaded, unread = load(place, config)
+    if unread:
+        say(f"{model}: {len(unread)} weights are not read, the first is {unread[0]}")
+    found = checked(loaded, tokens)
+    count = tokens_of(config.get_text_config(), tokens)
     exact = format in NUMBERS
 
     def text(value: object) -> object:
@@ -223,7 +235,7 @@ def check(
 
     head = ["check", "what is compared", "largest", "bound", "outcome", "why"]
     body = [[text(value) for value in astuple(one)] for one in found]
-    show(f"positions of {model}", head, body, format)
+    show(f"positions of {model}, rows of {count} tokens", head, body, format)
     failed = sum(one.state == "failed" for one in found)
     if failed:
         say(f"{failed} {'check' if failed == 1 else 'checks'} failed")
@@ -252,9 +264,9 @@ def convert(
     `adjacent` rotates the channels (0, 1), (2, 3), ..., as Meta's Llama. transformers
     still rotates the original pairs, so its logits for the copy are wrong.
     """
+    from posenc_compare.hf.checkpoint import READ, configuration_in, local_place
     from posenc_compare.hf.convert import convert as converted
     from posenc_compare.hf.places import CONVERTED
-    from posenc_compare.hf.planned import READ, configuration_in, local_place
 
     place = local_place(model, READ)
     copy = Path(out or f"{Path(model).resolve().name}-{layout}")

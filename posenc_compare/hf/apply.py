@@ -1,197 +1,28 @@
-"""Put a positional scheme into a Hugging Face causal model, and take it out again.
+"""Put a positional scheme into a Hugging Face causal model, where logits prove it.
 
-Every chosen layer gets rotary tables that turn nothing, so keys come to the cache as
-they were projected, and its attention goes through `posenc_compare.attention`. Which
-module belongs to which scheme is known to the modules, and never to a name.
+Before a model gets a scheme, a small random model of the same class and configuration
+is compared with itself. That is done once for a configuration.
 """
 
-import functools
-import inspect
-import math
-import operator
-import sys
-import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import copy
+from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
-from transformers import AttentionInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface
+from torch import Tensor
+from transformers import PreTrainedModel
 
-from posenc_compare.attention.session import attend as attend_by
-from posenc_compare.errors import ConfigError
-from posenc_compare.hf.layers import GIVEN, LAYER, SCHEMES, Given, Layer, layer_of
-from posenc_compare.hf.measure import neutral, rotating_layers
-from posenc_compare.hf.passes import check_real, masked, pass_of, uncompiled
-from posenc_compare.hf.places import (
-    ROTARY,
-    WOULD_WORK,
-    Place,
-    UnsupportedModelError,
-    check_interface,
-    device_of,
-    places_of,
-)
-from posenc_compare.hf.readings import check_applied
-from posenc_compare.hf.served import check_served
-from posenc_compare.hf.sizes import geometry_of
-from posenc_compare.hf.softcap import Capped
-from posenc_compare.hf.states import cache_name, extended
-from posenc_compare.schemes import DOORS, Scheme, Variant
-from posenc_compare.validate import check_whole
-from posenc_compare.variants import labelled
+from posenc_compare.hf.applied import Applied, put
+from posenc_compare.hf.measure import EXACT, neutral_at_start
+from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
+from posenc_compare.hf.tiny import tiny
+from posenc_compare.schemes import Scheme, Variant
 
-# `flash`, `sdpa` or a slash in it would mean something to transformers.
-NAME = "posenc_compare"
-APPLIED = "posenc_compare_applied"  # on the model
-EAGER = "eager_attention_forward"  # of every modelling file
-REFUSED = {  # what attention is given, by name
-    "dropout": "dropout",
-    "s_aux": "sinks (s_aux)",
-    "position_bias": "a bias of its own (position_bias)",
-}
+TOKENS = 24
+PROVED = 1e-4  # of logits, in parts of the largest; a wrong frequency moves them 1e-2
+PLAIN = ("eager", "sdpa")  # attention that a model on the CPU can have
 
-
-class Applied:
-    """A scheme in a model, until `remove`; also a context manager.
-
-    A copy of the model has one of its own, as `copy.posenc_compare_applied`.
-
-    Args are those of `apply`.
-    """
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        scheme: str | Variant | Scheme,
-        layers: Iterable[int] | None,
-        keep_rotary: bool,
-        length: int | None,
-        generator: torch.Generator | None,
-    ) -> None:
-        places = places_of(model)
-        _check_free(model, places)
-        self.model = model
-        self.keep_rotary = keep_rotary
-        rotating = (
-            rotating_layers(model) if layers is None and not keep_rotary else None
-        )
-        self.places, self._every = _chosen(places, rotating or layers), places
-        check_interface(model, self.places)
-        made = _made(scheme, model, self.places, length)
-        if layers is None and made[0].acts_at("embed"):  # which all layers see
-            self.places = list(places)
-            made = _made(scheme, model, self.places, length)
-        self.schemes = made  # of the chosen layers, in their order
-        self._check_schemes()
-        self.before: str = model.config._attn_implementation or "eager"
-        model.set_attn_implementation(NAME)
-        own = list(dict.fromkeys(made))
-        index = dict(zip(self.places, map(own.index, made), strict=True))
-        held = nn.ModuleList(own)
-        model.add_module(SCHEMES, held)
-        owner = uuid.uuid4().hex
-        for place in places:
-            layer = Layer(
-                place.layer,
-                index.get(place),
-                place is self.places[0],
-                held,
-                keep_rotary=keep_rotary,
-                generator=generator,
-                before=self.before,
-                owner=owner,
-            )
-            place.attention.add_module(LAYER, layer.train(place.attention.training))
-        self._hooks = self._hooked()
-        setattr(model, APPLIED, self)
-
-    def __enter__(self) -> "Applied":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
-    def remove(self) -> None:
-        """Leave the model as it was: its rotary, its attention and its parameters.
-
-        Copies of the model keep the scheme.
-        """
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
-        if getattr(self.model, APPLIED, None) is self:
-            for place in self._every:
-                delattr(place.attention, LAYER)
-            delattr(self.model, APPLIED)
-            delattr(self.model, SCHEMES)
-            self.model.set_attn_implementation(self.before)
-
-    def report(self) -> dict[str, Any]:
-        """Return what was put where.
-
-        Returns:
-            `scheme`, its name; `layers`, their numbers; `doors` at which it acts;
-            `rotary`, kept or neutral; `cache`, what the cache holds; `parameters`, how
-            many the scheme has.
-        """
-        first = self.schemes[0]
-        own = dict.fromkeys(self.schemes)
-        return {
-            "scheme": first.name,
-            "layers": [place.layer for place in self.places],
-            "doors": [door for door in DOORS if first.acts_at(door)],
-            "rotary": "kept" if self.keep_rotary else "neutral",
-            "cache": "rotated keys" if self.keep_rotary else "raw keys",
-            "parameters": sum(p.numel() for one in own for p in one.parameters()),
-        }
-
-    def check(self, tokens: int = 0) -> dict[str, float]:
-        """Check the model with the scheme on random tokens, in some seconds.
-
-        Args:
-            tokens: of a text, at least 8; 0: 64, or fewer if the model is for fewer.
-
-        Returns:
-            The largest difference of logits that should be the same, by name:
-            `causal` after later tokens have changed, `cached` read in three parts
-            instead of one, `padded` with padding on the left, `alone` without the
-            other row of the batch.
-
-        Raises:
-            CheckError: if one is larger than rounding.
-            ConfigError: if the tokens are too few.
-        """
-        return check_applied(self.model, tokens)
-
-    def _hooked(self) -> list[RemovableHandle]:
-        # Some of transformers looks at values before it asks for a mask.
-        hooks = [self.model.get_input_embeddings().register_forward_hook(_embedded)]
-        for place in self.places:
-            enter = functools.partial(_enter, place.name)
-            on, block = place.attention, place.block
-            hooks.append(block.register_forward_pre_hook(enter, with_kwargs=True))
-            hooks.append(on.register_forward_pre_hook(_prepare, with_kwargs=True))
-            hooks.append(on.register_forward_hook(_finish, with_kwargs=True))
-        return hooks
-
-    def _check_schemes(self) -> None:
-        """Refuse what a scheme asks for and the model cannot give."""
-        first = self.schemes[0]
-        if first.facts.axes != 1:
-            raise ConfigError(
-                f"{first.name}: needs positions of {first.facts.axes} axes, and a "
-                f"language model has one"
-            )
-        if first.acts_at("embed") and len(self.places) != len(self._every):
-            raise ConfigError(
-                f"{first.name}: acts before the first layer, so all layers must have "
-                f"it, got {[place.layer for place in self.places]}"
-            )
+_KNOWN: dict[tuple[Any, ...], str] = {}  # what is wrong, by class and configuration
 
 
 def apply(
@@ -228,263 +59,110 @@ def apply(
     """
     layers = layers if layers is None or not isinstance(layers, Iterable) else [*layers]
     made = put(model, scheme, layers, keep_rotary, length, generator)
-    chosen = None if layers is None else made.report()["layers"]
-    try:
-        check_served(model, put, chosen, made.before, keep_rotary=keep_rotary)
-    except UnsupportedModelError:
+    chosen = None if layers is None else tuple(made.report()["layers"])
+    if fault := _fault(model, chosen, made.before, keep_rotary):
         made.remove()
-        raise
+        raise UnsupportedModelError(f"{type(model).__name__}: {fault}; {WOULD_WORK}")
     return made
 
 
-def put(
+def proof(
     model: PreTrainedModel,
     scheme: str | Variant | Scheme,
     layers: Iterable[int] | None = None,
-    keep_rotary: bool = False,
-    length: int | None = None,
-    generator: torch.Generator | None = None,
-) -> Applied:
-    """Put a scheme into a model as `apply` does, and compare no logits."""
-    _check_kinds(scheme, generator)
-    if length is not None:
-        check_whole("length", length, 1, 1 << 24)
-    return Applied(model, scheme, layers, keep_rotary, length, generator)
+    ids: Tensor | None = None,
+    *,
+    alone: bool = True,
+) -> dict[int | str, float]:
+    """Return how far a scheme moves the logits of a model, layer by layer.
 
-
-def attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    **more: Any,
-) -> tuple[Tensor, None]:
-    """Return attention as transformers asks for it; registered under `NAME`.
+    Args:
+        model: in evaluation mode.
+        scheme: that its rotary positions are said to be.
+        layers: that have it; None: all with rotary positions.
+        ids: `(batch, seq)` tokens; None: random ones.
+        alone: whether each layer is tried alone too.
 
     Returns:
-        `(batch, query, heads, head_dim)`, and no weights.
-    """
-    layer = layer_of(module)
-    if layer.index is None:
-        plain: Any = sdpa_attention_forward
-        if layer.before == "eager":
-            plain = getattr(sys.modules[type(module).__module__], EAGER, plain)
-            assert attention_mask is not None
-            hidden = torch.finfo(query.dtype).min
-            seen = attention_mask[..., : key.shape[2]]
-            attention_mask = torch.zeros_like(seen, dtype=query.dtype)
-            attention_mask = attention_mask.masked_fill(~seen, hidden)
-        more |= {"dropout": dropout, "scaling": scaling}
-        return plain(module, query, key, value, attention_mask, **more)[0], None
-    for name, what in REFUSED.items():
-        if more.get(name) is not None or (dropout and name == "dropout"):
-            raise UnsupportedModelError(
-                f"{type(module).__name__}: must have attention without {what}"
-            )
-    softcap = more.get("softcap")
-    out = attend(module, query, key, value, attention_mask, scaling, softcap)
-    return out.transpose(1, 2).contiguous(), None
-
-
-# Sessions are looked up and compared, which is no work for a compiler.
-@uncompiled
-def attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scaling: float | None,
-    softcap: float | None,
-) -> Tensor:
-    """Return attention of one layer, `(batch, heads, query, head_dim)`."""
-    given = getattr(mask, GIVEN, None)
-    if not isinstance(given, Given) or given.layer is not layer_of(module):
-        raise UnsupportedModelError(
-            f"{type(module).__name__}: must hand on the attention_mask that it is "
-            f"given, got another; layers=[...] without it would work"
-        )
-    layer, now, keys = given.layer, given.now, given.now.keys
-    if key.shape[2] < keys:
-        raise UnsupportedModelError(
-            f"layer {layer.number}: must have the keys of its mask, {keys}, got "
-            f"{key.shape[2]}"
-        )
-    key, value = key[:, :, :keys], value[:, :, :keys]
-    scheme = layer.scheme(query.device)
-    session = now.begin(layer.every_scheme(query.device))
-    if not given.used:  # some ask for attention twice, with other values
-        given.state = extended(scheme, given, key)
-        given.used = True
-    if softcap is not None:
-        scheme = now.capped.setdefault(scheme, Capped(scheme, softcap))
-    # A model with another scale is one with the usual scale and other queries.
-    head_dim = query.shape[-1]
-    gain = scheme.query_init_gain(head_dim)
-    gain *= 1.0 if scaling is None else scaling * head_dim**0.5
-    if not math.isclose(gain, 1):
-        query = query * gain
-    number, state = layer.number, given.state
-    return attend_by(session.plan, scheme, number, query, key, value, state, "auto")
-
-
-# A pickled model is unpickled where no `apply` was called, so it is done on import.
-AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, masked)
-
-
-def _embedded(_: nn.Module, args: object, x: Tensor) -> None:
-    check_real(x)
-
-
-@uncompiled
-def _enter(name: str, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Keep what a layer is told of positions; before the first, embed tokens."""
-    layer = layer_of(getattr(block, name))
-    given = _named(type(block), args) | kwargs
-    x = given["hidden_states"]
-    now = pass_of(given.get("attention_mask"))
-    now.told(given.get("position_ids"))
-    if not layer.first:
-        return None
-    if now.session is None:
-        now.draw(layer.generator if layer.training else None)
-    schemes = layer.every_scheme(x.device)
-    if not schemes[0].acts_at("embed"):
-        return None
-    x = now.begin(schemes).embed(x)
-    return _with(block, args, kwargs, hidden_states=x)
-
-
-@uncompiled
-def _prepare(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Give attention what it is given, and make its rotary turn nothing."""
-    layer = layer_of(module)
-    given = _named(type(module), args) | kwargs
-    now, x = pass_of(given.get("attention_mask")), given["hidden_states"]
-    mask = Given(layer, now, x, given.get(cache_name(given))).put()
-    if layer.keep_rotary:
-        return _with(module, args, kwargs, attention_mask=mask)
-    try:
-        still = neutral(given.get(ROTARY))
-    except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"layer {layer.number}: {error}") from None
-    return _with(module, args, kwargs, attention_mask=mask, **{ROTARY: still})
-
-
-@uncompiled
-def _finish(module: nn.Module, args: Any, kwargs: dict[str, Any], _: object) -> None:
-    """Refuse attention that was computed without the scheme."""
-    mask = (_named(type(module), args) | kwargs).get("attention_mask")
-    given = getattr(mask, GIVEN, None)
-    if not isinstance(given, Given) or not given.used:
-        raise UnsupportedModelError(
-            f"{type(module).__name__}: did not ask for attention in layer "
-            f"{layer_of(module).number}; layers=[...] without it would work"
-        )
-
-
-def _check_kinds(scheme: object, generator: object) -> None:
-    """Refuse what is none of the kinds that `apply` takes.
+        The largest difference of a logit in parts of the largest logit, by number of
+        the layer that has the scheme alone, and as `all` of those layers together.
 
     Raises:
-        ConfigError: if it is one of others.
+        UnsupportedModelError: if the model leaves the scheme no place to act.
+        ConfigError: if the scheme or a layer cannot be used.
     """
-    if not isinstance(scheme, str | Variant | Scheme):
-        raise ConfigError(
-            f"scheme must be a label, a variant or a scheme, got "
-            f"{type(scheme).__name__}; 'alibi' would work"
-        )
-    if generator is not None and not isinstance(generator, torch.Generator):
-        raise ConfigError(
-            f"generator must be a torch.Generator or None, got "
-            f"{type(generator).__name__}"
-        )
+    ids = _tokens(model) if ids is None else ids.to(model.device)
+    with torch.inference_mode():
+        own, found = _read(model, ids), dict[int | str, float]()
+        with put(model, scheme, layers) as applied:
+            served = [place.layer for place in applied.places]
+            found["all"] = _off(_read(model, ids), own)
+        for layer in served if alone else ():
+            with put(model, scheme, [layer]):
+                found[layer] = _off(_read(model, ids), own)
+    return found
 
 
-def _check_free(model: PreTrainedModel, places: Sequence[Place]) -> None:
-    """Refuse a model that has a scheme, or shares its configuration with one."""
-    name = type(model).__name__
-    if any(hasattr(place.attention, LAYER) for place in places):
-        raise ConfigError(
-            f"{name}: has a scheme already; remove() would work, of what hf.apply "
-            f"returned or model.{APPLIED}"
-        )
-    if model.config._attn_implementation == NAME:
-        raise ConfigError(
-            f"{name}: shares its configuration with a model that has a scheme; one "
-            f"built from copy.deepcopy(config) would work"
-        )
+def _fault(
+    model: PreTrainedModel, layers: tuple[int, ...] | None, before: str, keep: bool
+) -> str:
+    """Return why models of a class do not read alike through our attention.
 
-
-def _chosen(places: Sequence[Place], layers: Iterable[int] | None) -> list[Place]:
-    """Return the places of the layers that are asked for."""
-    if layers is None:
-        return list(places)
-    known = {place.layer: place for place in places}
-    wanted = list(layers) if isinstance(layers, Iterable) else [layers]
-    whole = isinstance(layers, Iterable) and not any(
-        isinstance(one, bool) or not hasattr(one, "__index__") for one in wanted
-    )
-    wanted = [operator.index(one) for one in wanted] if whole else wanted
-    if not wanted or not whole or not known.keys() >= set(wanted):
-        raise ConfigError(
-            f"layers must be from 0 to {max(known)}, at least one, got {layers!r}; "
-            f"[0] would work"
-        )
-    return [known[layer] for layer in sorted(set(wanted))]
-
-
-def _made(
-    scheme: str | Variant | Scheme,
-    model: PreTrainedModel,
-    places: Sequence[Place],
-    length: int | None,
-) -> list[Scheme]:
-    """Return the scheme of every chosen layer, on the device of its attention."""
-    if isinstance(scheme, Scheme):
-        if scheme.facts.per_layer:
-            raise ConfigError(
-                f"{scheme.name}: has parameters for each layer, so it must be given "
-                f"by its label, got one scheme; {scheme.name!r} would work"
-            )
-        made = [scheme] * len(places)
-    else:
-        variant = labelled(scheme) if isinstance(scheme, str) else scheme
+    Nothing is returned where no small model can be built or compared.
+    """
+    config = copy.deepcopy(model.config)
+    key = type(model), config.to_json_string(use_diff=False), before, layers, keep
+    if key not in _KNOWN:
+        config._attn_implementation = before if before in PLAIN else None
         try:
-            geometry = geometry_of(model.config.get_text_config(), length)
-        except RuntimeError as error:  # a size that differs by layer
-            raise UnsupportedModelError(
-                f"{type(model).__name__}: must have heads of one size in all layers, "
-                f"got a configuration with several; {WOULD_WORK}"
-            ) from error
-        first: Scheme = variant.build(geometry)
-        made = [first] * len(places)
-        if first.facts.per_layer:
-            sizes = [replace(geometry, layer=place.layer) for place in places]
-            made = [variant.build(size) for size in sizes]
-    for one, place in zip(reversed(made), reversed(places), strict=True):
-        one.to(device_of(place.attention)).train(model.training)
-    return made
+            with torch.device("cpu"):
+                _KNOWN[key] = _difference(tiny(config, type(model)), layers, keep)
+        except Exception:  # what cannot be compared is refused in a call, if at all
+            _KNOWN[key] = ""
+    return _KNOWN[key]
 
 
-@functools.cache
-def _parameters(kind: type[nn.Module]) -> list[str]:
-    return [*inspect.signature(kind.forward).parameters][1:]
+@torch.inference_mode()
+def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
+    """Return why a small model has other logits under `nope`; nothing if it has not.
+
+    With its rotary positions kept they are the same. In their place they are those of
+    the model by itself, where all tokens are at position 0.
+    """
+    ids = _tokens(small)
+    seen = {"attention_mask": torch.ones_like(ids)}
+    own = _read(small, ids, **seen)
+    with put(small, "nope", layers, keep_rotary=True):
+        off = _off(_read(small, ids, **seen), own)
+    if not off <= PROVED:
+        return (
+            f"must have the same logits through this attention as by itself, got a "
+            f"small one of its class that is off by {off:.0e} of the largest"
+        )
+    if keep or layers is not None or not neutral_at_start(small, EXACT):
+        return ""
+    own = _read(small, ids, position_ids=torch.zeros_like(ids), **seen)
+    with put(small, "nope", layers):
+        off = _off(_read(small, ids, **seen), own)
+    if not off <= PROVED:
+        return (
+            f"must take positions from its rotary tables alone, got a small one of its "
+            f"class whose logits still depend on them, by {off:.0e} of the largest"
+        )
+    return ""
 
 
-def _named(kind: type[nn.Module], args: Sequence[Any]) -> dict[str, Any]:
-    """Return what is given by place, by the name of its parameter."""
-    return dict(zip(_parameters(kind), args, strict=False))
+def _tokens(model: PreTrainedModel) -> Tensor:
+    """Return two random texts for a model, `(2, token)`."""
+    draw = torch.Generator().manual_seed(2)
+    count = model.config.get_text_config().vocab_size
+    ids = torch.randint(min(2, count - 1), count, (2, TOKENS), generator=draw)
+    return ids.to(model.device)
 
 
-def _with(
-    module: nn.Module, args: Any, kwargs: dict[str, Any], **new: Any
-) -> tuple[Any, dict[str, Any]]:
-    """Return the arguments of a call with others in their places."""
-    places = _parameters(type(module))[: len(args)]
-    kept = tuple(new.pop(name, old) for name, old in zip(places, args, strict=True))
-    return kept, {**kwargs, **new}
+def _read(model: Any, ids: Tensor, **more: Tensor) -> Tensor:
+    return model(input_ids=ids, use_cache=False, **more).logits.double()
+
+
+def _off(logits: Tensor, own: Tensor) -> float:
+    return float((logits - own).abs().max() / own.abs().max().clamp(min=1e-30))

@@ -1,7 +1,7 @@
 """Biases by position that a model adds to its logits, measured before the softmax.
 
-A text of equal tokens is read. Their products of queries and keys are all the same, so
-what logits differ by is the bias.
+The model evaluates a text of equal tokens. Their products of queries and keys are all
+the same, so logits differ by the bias alone.
 """
 
 import copy
@@ -30,10 +30,6 @@ class _Logits(TorchFunctionMode):
     """Logits of all queries and keys, while this is entered.
 
     Layers whose tokens have become unequal are left out.
-
-    Args:
-        model: whose attention is read.
-        least: queries, and keys.
     """
 
     def __init__(self, model: Any, least: int) -> None:
@@ -84,11 +80,9 @@ class _Logits(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class Bias:
-    """The bias of one layer.
+    """The bias of one layer: `(heads, query, key)`, NaN where a query sees no key.
 
-    Attributes:
-        values: `(heads, query, key)`; NaN where a query sees no key.
-        by_offset: whether it depends on the offset alone.
+    `by_offset` states whether it depends on the offset alone.
     """
 
     values: Tensor
@@ -104,17 +98,19 @@ class Bias:
         """Return `(heads, distance)` of the first query; NaN under a causal mask."""
         return self.values[:, 0]
 
+    def is_like(self, other: "Bias") -> bool:
+        """Return whether two biases are the same, but for rounding."""
+        values, atol = self.values, EXACT * float(self.values.nan_to_num().abs().max())
+        return values.shape == other.values.shape and torch.allclose(
+            values, other.values, rtol=0, atol=atol, equal_nan=True
+        )
+
 
 def biases_in(model: Any, given: Mapping[str, Any], least: int) -> list[Described]:
     """Return the biases by position of a model, a row for all layers that have one.
 
-    The model reads tokens that are all 0, and then equal ones: a bias that differs
-    depends on their content.
-
-    Args:
-        model: small, random, in evaluation mode.
-        given: what it reads, equal tokens.
-        least: tokens of that.
+    The model evaluates tokens that are all 0, and then the equal ones that are given: a
+    bias that differs depends on their content.
     """
     if hasattr(model, "set_attn_implementation"):
         model.set_attn_implementation("eager")  # whose softmax is seen
@@ -124,7 +120,7 @@ def biases_in(model: Any, given: Mapping[str, Any], least: int) -> list[Describe
     rows: dict[str, tuple[Described, list[str]]] = {}
     for name, one in found.items():
         if one is not None:
-            same = found is plain and _equal(one, full.get(name) or one)
+            same = found is plain and one.is_like(full.get(name) or one)
             row = _described(one, model.config, by_content=not same)
             rows.setdefault(row.text + row.label + row.note, (row, []))[1].append(name)
     alone = len(rows) == 1
@@ -162,18 +158,6 @@ def _without_content(model: Any) -> Any:
     return model
 
 
-def _equal(one: Bias, other: Bias | None) -> bool:
-    """Return whether two biases are the same."""
-    if other is None:
-        return False
-    if one.values.shape != other.values.shape:
-        return False
-    values, others = one.values.nan_to_num(), other.values.nan_to_num()
-    if not torch.equal(one.values.isnan(), other.values.isnan()):
-        return False
-    return bool((values - others).abs().max() < EXACT * values.abs().max())
-
-
 def _bias(logits: Tensor) -> Bias | None:
     """Return the bias of logits `(heads, query, key)` of equal tokens; None if 0."""
     own = logits.diagonal(dim1=-2, dim2=-1)[..., None]
@@ -198,7 +182,7 @@ def _described(bias: Bias, config: Any, *, by_content: bool) -> Described:
     if by_content:
         return Described("all", "bias", measured, note=CONTENT)
     if not bias.by_offset:
-        why = "a bias by positions that is no function of their offset"
+        why = "a bias that depends on more than the offset"
         return Described("all", "bias", measured, note=why)
     both = not bool(bias.future[:, 1:].isnan().all())
     off, times = _alibi(bias.past)
@@ -217,10 +201,10 @@ def _described(bias: Bias, config: Any, *, by_content: bool) -> Described:
 
 
 def _alibi(past: Tensor) -> tuple[float, float]:
-    """Return how far a bias is from that of `alibi`, and the factor of it.
+    """Fit a multiple of the bias of `alibi` to a bias `(heads, distance)`.
 
-    Args:
-        past: `(heads, distance)`.
+    Returns:
+        The largest difference from it, relative to the largest bias; the multiple.
     """
     heads, count = past.shape
     scheme: Scheme = Variant("alibi").build(Geometry(heads * 2, heads=heads))
@@ -243,7 +227,7 @@ def _buckets(config: Any, *, both: bool) -> Iterator[Variant]:
 
 
 def _same_in_buckets(variant: Variant, bias: Bias, *, both: bool) -> bool:
-    """Return whether a bias is one number in each bucket, and others in the next."""
+    """Return whether a bias is constant in each bucket, and changes at its ends."""
     heads, count = bias.past.shape
     try:
         scheme: Any = variant.build(Geometry(heads * 2, heads=heads))

@@ -66,11 +66,6 @@ def limit_of(given: dict[str, Any], config: Any) -> int:
 def turning(variant: Variant, width: int, length: int) -> Turning:
     """Return how a scheme rotates a head of `width` channels.
 
-    Args:
-        variant: of a scheme that rotates.
-        width: of a head.
-        length: of training.
-
     Raises:
         ConfigError: if the scheme cannot have these sizes.
     """
@@ -91,10 +86,7 @@ def candidates(
 ) -> Iterator[tuple[str, Variant]]:
     """Yield types of transformers, and schemes that could be them.
 
-    Args:
-        config: of the model.
-        length: that is described.
-        one: the rotation that was measured.
+    `length` is the one that is described, `one` the rotation that was measured.
     """
     for given in stated(config):
         if given.get("rope_theta") is not None:

@@ -1,27 +1,23 @@
 """Check a model: what must not change its outputs does not, and it does as stated."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import transformers
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
-from transformers import AutoModel, AutoModelForCausalLM
 
 from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.hf.checkpoint import reason_of
+from posenc_compare.hf.measure import evaluating
 from posenc_compare.hf.places import check_converted
 from posenc_compare.hf.readings import (
     READINGS,
     NotApplicableError,
     Reader,
-    apart,
-    evaluating,
+    compared,
     mixes,
 )
 from posenc_compare.hf.stated import STATEMENTS, Stated
 
-HEADS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")  # with logits of each token
 # Which convolutions and states of layers change, as they see padding too.
 MIXED = ("cached", "stepwise", "offset", "static", "padded", "padded right")
 MIXED += ("padded cached", "packed")
@@ -38,7 +34,7 @@ class Finding:
         most: the largest difference; None if nothing was compared.
         bound: of differences that rounding explains.
         state: passed, failed, or n/a if the model does not take what the check needs.
-        reason: why it is n/a, or what the model raised.
+        reason: why it is n/a or failed; empty if it passed.
     """
 
     check: str
@@ -92,13 +88,13 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
             raise
         except Exception as error:  # whatever a model makes of such a call
             raise ConfigError(
-                f"model must read token ids, got one that raises {_words(error)}"
+                f"model must read token ids, got one that raises {reason_of(error)}"
             ) from error
         found = [_reading(reader, name) for name in READINGS]
         try:
             stated = Stated(model, reader.causal)
         except Exception as error:  # whatever a model makes of a copy
-            why = f"no copy of it can be made: {_words(error)}"
+            why = f"no copy of it can be made: {reason_of(error)}"
             return [*found, *(_missing(n, STATEMENTS[n][0], why) for n in STATEMENTS)]
         return [*found, *(_statement(stated, name) for name in STATEMENTS)]
 
@@ -108,11 +104,11 @@ def _reading(reader: Reader, name: str) -> Finding:
     compares, read = READINGS[name]
     other = name in MIXED and mixes(reader.model)
     try:
-        found = _found(name, compares, apart(*read(reader)), reader.bound)
+        found = _found(name, compares, *compared(*read(reader), reader.bound))
     except (NotApplicableError, ValueError, NotImplementedError) as why:
         return _missing(name, compares, str(why).partition("\n")[0])
     except Exception as error:  # a fault of the model, unless it was not made for that
-        text = f"raises {_words(error)}"
+        text = f"raises {reason_of(error)}"
         found = Finding(name, compares, None, None, "failed", text)
     if found.state == "failed" and other:
         return replace(found, state="n/a", reason="has layers other than attention")
@@ -126,57 +122,18 @@ def _statement(stated: Stated, name: str) -> Finding:
         return _found(name, compares, *measure(stated))
     except NotApplicableError as why:
         return _missing(name, compares, str(why))
-    except IndexError as error:
-        if name == "length":  # a table that is too short
-            text = f"raises {_words(error)}"
-            return Finding(name, compares, None, None, "failed", text)
-        return _missing(name, compares, f"cannot be measured: {_words(error)}")
     except Exception as error:  # what cannot be measured is no fault of a model
-        return _missing(name, compares, f"cannot be measured: {_words(error)}")
+        reason = reason_of(error)
+        if name == "length" and isinstance(error, IndexError):  # a table too short
+            return Finding(name, compares, None, None, "failed", f"raises {reason}")
+        return _missing(name, compares, f"cannot be measured: {reason}")
 
 
-def _found(name: str, compares: str, most: float, bound: float) -> Finding:
-    return Finding(name, compares, most, bound, "passed" if most <= bound else "failed")
+def _found(name: str, compares: str, most: float, bound: float, why: str) -> Finding:
+    if most <= bound:
+        return Finding(name, compares, most, bound, "passed")
+    return Finding(name, compares, most, bound, "failed", why)
 
 
 def _missing(name: str, compares: str, why: str) -> Finding:
     return Finding(name, compares, None, None, "n/a", why)
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-
-
-def load(place: Path, config: Any) -> Any:
-    """Return a checkpoint in float32.
-
-    Args:
-        place: a folder or a GGUF file.
-        config: of it.
-
-    Raises:
-        ConfigError: if transformers cannot load it, or it lacks weights.
-    """
-    stated = (config.architectures or [""])[0]
-    own = getattr(transformers, stated, None) if stated.endswith(HEADS) else None
-    kind: Any = own or (AutoModelForCausalLM if type(config) in CAUSAL else AutoModel)
-    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
-    try:
-        model, found = kind.from_pretrained(
-            place.parent if given else place,
-            dtype=torch.float32,
-            output_loading_info=True,
-            trust_remote_code=False,
-            **given,
-        )
-    except Exception as error:  # whatever a file makes transformers raise
-        raise ConfigError(
-            f"model must be one that transformers loads, got {_words(error)}"
-        ) from error
-    lacking = sorted(map(str, {*found["missing_keys"], *found["mismatched_keys"]}))
-    if lacking:  # transformers draws such weights at random
-        raise ConfigError(
-            f"model {place.name}: must have all weights, lacks {len(lacking)}, the "
-            f"first of them {lacking[0][:120]}"
-        )
-    return model

@@ -24,10 +24,11 @@ from torch import Tensor
 
 from posenc_compare.convert import rope_layout
 from posenc_compare.errors import ConfigError, ShapeError, StoreError
+from posenc_compare.hf.checkpoint import configuration_in
 from posenc_compare.hf.measure import EXACT, UNMET, Rotation, layers_of, meet, rotations
 from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
-from posenc_compare.hf.planned import configuration_in
-from posenc_compare.hf.rotary import config_length, length_limits
+from posenc_compare.hf.rotary import length_limits
+from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes.shared.rotation import PAIRS, Layout
 from posenc_compare.validate import check_choice
@@ -67,11 +68,7 @@ class Part:
         return math.prod(shape) if self.kind in NORMS else shape[0]
 
     def moved(self, tensor: Tensor, to: Layout) -> Tensor:
-        """Return the tensor with its channels reordered.
-
-        Args:
-            tensor: `(channel, ...)` of any dtype.
-            to: layout of the result.
+        """Return a tensor `(channel, ...)` with its channels reordered.
 
         Raises:
             ShapeError: if it does not consist of heads of this width.
@@ -112,14 +109,16 @@ def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
         The converted tensors, by name.
 
     Raises:
-        ConfigError: if the folder cannot be read, or has that layout already.
+        ConfigError: if the folder cannot be read or has that layout already, or if
+            `out` exists.
         UnsupportedModelError: if the model makes queries and keys in an unknown way.
-        StoreError: if `out` exists, or cannot be written.
+        StoreError: if `out` cannot be written.
     """
     check_choice("layout", to, (*PAIRS,))
     if out.exists() or folder.resolve() in out.resolve().parents:
-        raise StoreError(
-            f"{out}: must not exist, nor be in {folder.name}; another name would work"
+        raise ConfigError(
+            f"out must be a new folder outside of {folder.name}, got {out}; another "
+            f"name would work"
         )
     if not folder.is_dir():
         raise ConfigError(
@@ -130,8 +129,7 @@ def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
     own, parts, names = _parts(config)
     if getattr(config, CONVERTED, own) == to:
         raise ConfigError(
-            f"layout must be other than that of {folder.name}, got {to}; "
-            f"{_other(to)} would work"
+            f"layout must be {_other(to)}, got {to}, which {folder.name} already has"
         )
     found = _found(parts, names, shards)
     try:
@@ -160,9 +158,6 @@ def _parts(config: Any) -> tuple[Layout, dict[str, Part], dict[str, str]]:
     Returns:
         The layout in transformers; the tensors to convert, by name; the names of all
         tensors, by what files may call them: files may leave out the base model.
-
-    Raises:
-        UnsupportedModelError: if the model cannot be converted.
     """
     kind = config.model_type
     if getattr(config, "is_encoder_decoder", False):
@@ -203,8 +198,8 @@ def _parts(config: Any) -> tuple[Layout, dict[str, Part], dict[str, str]]:
         raise UnsupportedModelError(f"{kind}: {error}") from error
     if not same:
         raise UnsupportedModelError(
-            f"{kind}: must have queries and keys in the order of their projections, "
-            f"got others"
+            f"{kind}: must take queries and keys, for attention alone, in the order "
+            f"of their projections, got a model that reorders or reuses them"
         )
     heads = config.num_attention_heads
     parts = {n: replace(part, heads=heads) for n, part in parts.items() if part.rotated}
@@ -267,11 +262,7 @@ def _is_moved(
 
 
 def _shards(folder: Path) -> list[Path]:
-    """Return the files of weights that transformers reads.
-
-    Raises:
-        ConfigError: if they are not there, or cannot be read.
-    """
+    """Return the files of weights that transformers reads."""
     index, names = folder / INDEX, [WEIGHTS]
     try:
         if index.is_file() and not (folder / WEIGHTS).is_file():
@@ -298,17 +289,7 @@ def _shards(folder: Path) -> list[Path]:
 def _found(
     parts: Mapping[str, Part], names: Mapping[str, str], shards: Iterable[Path]
 ) -> dict[str, Part]:
-    """Return the tensors to convert, by their names in files.
-
-    Args:
-        parts: by name in the model.
-        names: in the model, by names in files.
-        shards: the files.
-
-    Raises:
-        ConfigError: if a tensor is missing or has another shape.
-        UnsupportedModelError: if there are others of queries and keys.
-    """
+    """Return the tensors to convert, by their names in files."""
     found: dict[str, Part] = {}
     for path in shards:
         with safe_open(path, "pt") as file:

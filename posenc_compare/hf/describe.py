@@ -5,8 +5,6 @@ of positions; the first that finds any describes the model.
 """
 
 import copy
-import inspect
-from collections.abc import Container
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +22,7 @@ from posenc_compare.hf.places import (
     UnsupportedModelError,
 )
 from posenc_compare.hf.readings import apart, mixes, outputs
-from posenc_compare.hf.rotary import Rotary, rotary_in
+from posenc_compare.hf.rotary import Rotary, drafts, rotary_in, text_of
 from posenc_compare.hf.tables import tables_in
 from posenc_compare.hf.tiny import books, given, tiny
 from posenc_compare.variants import Variant
@@ -35,7 +33,6 @@ SAME = 1e-6  # of outputs, in parts of the largest
 ORDERED = "has layers other than attention, which see the order of tokens"
 WITHOUT = "has no attention; its layers see the order of tokens"
 UNKNOWN = "places tokens in a way that no reader here finds"
-SHARED = "shared_kv_states"  # keys and values of another model, which is drafted for
 
 
 def describe(config: PreTrainedConfig) -> list[Described]:
@@ -75,10 +72,10 @@ def _rows(config: PreTrainedConfig) -> list[Described]:
 def _parts(config: Any) -> list[tuple[str, Any, Any]]:
     """Return the parts of a model: name, configuration and class."""
     causal: Any = CAUSAL[type(config)] if type(config) in CAUSAL else None
-    if causal and SHARED in _arguments(causal.forward):
+    if drafts(config):
         return [("text", _unshared(config.get_text_config()), AutoModelForCausalLM)]
     whole = ("", _unshared(config), _class_of(config))
-    if causal and causal.config_class is type(config) and _text_of(config) is config:
+    if causal and causal.config_class is type(config) and text_of(config) is config:
         return [whole]
     found = []
     for name, one in vars(config).items():
@@ -90,14 +87,6 @@ def _parts(config: Any) -> list[tuple[str, Any, Any]]:
         if kind is not None:
             found.append((name.removesuffix("_config"), _unshared(one), kind))
     return found or [whole]
-
-
-def _text_of(config: Any) -> Any:
-    """Return the configuration of the language model; None if there are several."""
-    try:
-        return config.get_text_config()
-    except ValueError:
-        return None
 
 
 def _unshared(config: Any) -> Any:
@@ -117,11 +106,6 @@ def _class_of(config: Any) -> Any:
     if crosses and getattr(whole, "main_input_name", "") == "input_ids":
         return AutoModel
     return AutoModelForCausalLM
-
-
-def _arguments(function: Any) -> Container[str]:
-    """Return the names of the arguments of a function."""
-    return inspect.signature(function).parameters
 
 
 def _described(model: Any, config: Any) -> list[Described]:
@@ -181,12 +165,7 @@ def _rotating(one: Rotary) -> Described:
 
 
 def _unplaced(model: Any, text: dict[str, Any]) -> Described:
-    """Return the description of a model without positions that a reader finds.
-
-    Args:
-        model: that is described.
-        text: of equal tokens.
-    """
+    """Return the description of a model without positions that a reader finds."""
     with torch.no_grad():
         out = outputs(model(**text))[0]
     if apart(out, out[:1].expand_as(out)) < SAME * out.abs().max():

@@ -18,9 +18,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from posenc_compare.errors import ConfigError, CorpusError
-from posenc_compare.hf.apply import apply
-from posenc_compare.hf.files import sha256_of
-from posenc_compare.hf.proof import proof
+from posenc_compare.hf.apply import apply, proof
+from posenc_compare.hf.checkpoint import sha256_of
 from posenc_compare.hf.rules import rules_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.measures.measure import (
@@ -77,11 +76,6 @@ SLIDES = 4  # steps in which a sliding window moves by its length
 def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Result:
     """Bits per byte of a checkpoint at every length, under every rule.
 
-    Args:
-        variant: the scheme in place of its rotary positions, as they were trained.
-        setting: checkpoint, lengths, rules and text.
-        progress: called after every length.
-
     Returns:
         A row for each length, and with the rule as case for each length and rule. Rules
         take the factor of the length; with `static` before its name, a rule takes the
@@ -89,9 +83,9 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
         length that slide, if longer ones are read.
 
     Raises:
-        ConfigError: if the checkpoint is none, or another than was planned, or does
-            not read with its scheme as it reads by itself.
-        CorpusError: if the text is too small, or has what the tokenizer does not know.
+        ConfigError: if the checkpoint cannot be loaded, has changed since it was
+            planned, or has other logits under the identified scheme than by itself.
+        CorpusError: if the text is too small, or the tokenizer lacks a character.
     """
     model, tokenizer = loaded(setting.place, setting.dtype)
     if sha256_of(Path(setting.place)) != setting.model_sha256:
@@ -124,10 +118,6 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
 
 def loaded(place: str, dtype: str) -> tuple[Any, Any]:
     """Return the model and the tokenizer of a checkpoint.
-
-    Args:
-        place: a folder, a name on the hub, or a GGUF file.
-        dtype: of the weights.
 
     Raises:
         ConfigError: if there is none, or it lacks weights.
@@ -193,14 +183,9 @@ class Reader:
         progress.checkpoints.load(self._restore, 1 << 24)
 
     def bits(self, scheme: Scheme, case: str, length: int, within: int = 0) -> float:
-        """Return the bits per byte of the window.
+        """Return the bits per byte of the window under a scheme, whose name is `case`.
 
-        Args:
-            scheme: which the model reads with.
-            case: its name.
-            length: of the pieces that are read, in tokens.
-            within: tokens of context at the most, in windows that slide; 0: all of a
-                piece.
+        Pieces have `length` tokens. With `within`, windows of so many tokens slide.
         """
         name = f"{length}.{case}"
         if name not in self._kept:
@@ -226,11 +211,7 @@ class Reader:
         return self.model.base_model(input_ids=ids, use_cache=False)[0]
 
     def _check_head(self) -> None:
-        """Refuse a model whose logits are more than its head of its last states.
-
-        Raises:
-            ConfigError: if it is one.
-        """
+        """Refuse a model whose logits are more than its head of its last states."""
         ids = self.tokens[None, :8].to(self.model.device)
         with torch.inference_mode():
             whole = self.model(input_ids=ids, use_cache=False).logits.float()
@@ -242,14 +223,7 @@ class Reader:
             )
 
     def check_own(self, own: Scheme) -> None:
-        """Refuse a scheme under which the model reads otherwise than by itself.
-
-        Args:
-            own: the scheme that its rotary positions are said to be.
-
-        Raises:
-            ConfigError: if logits differ by more than rounding.
-        """
+        """Refuse a scheme under which the model has other logits than by itself."""
         ids = self.tokens[None, :CHECKED].to(self.model.device)
         # Another frequency or temperature moves logits by a tenth and more.
         share = max(TOLERANCE, 8 * torch.finfo(self.model.dtype).eps)
@@ -274,10 +248,8 @@ class Reader:
 def parts(row: Tensor, length: int, within: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield what is read of a window, and the tokens that are predicted at its end.
 
-    Args:
-        row: `(longest + 1,)` tokens.
-        length: of pieces, which are read one by one.
-        within: instead, tokens of context that slide along; 0 for none.
+    Of `(longest + 1,)` tokens, pieces of `length` are read one by one. With `within`,
+    windows of so many tokens slide instead.
     """
     if not within:
         for start in range(0, len(row) - 1, length):
@@ -291,11 +263,7 @@ def parts(row: Tensor, length: int, within: int) -> Iterator[tuple[Tensor, Tenso
 
 
 def _window(setting: Checkpoint, tokenizer: Any) -> tuple[Tensor, int]:
-    """Return the tokens of the setting's window, and the bytes that they predict.
-
-    Raises:
-        CorpusError: if the window holds too few tokens, or there is none.
-    """
+    """Return the tokens of the setting's window, and the bytes that they predict."""
     corpus = load_corpus(*setting.places[:2])
     if corpus.sha256 != setting.corpus_sha256:
         raise CorpusError(f"corpus {corpus.name}: has changed since this was planned")
@@ -318,15 +286,10 @@ def _window(setting: Checkpoint, tokenizer: Any) -> tuple[Tensor, int]:
 
 
 def window_of(documents: Sequence[bytes], size: int, number: int) -> bytes:
-    """Return one of the windows of a text, which do not overlap.
+    """Return one of the windows of a text, which do not overlap, by its number from 0.
 
     The first is at the beginning; however many are taken, they are spread over all of
-    the text, by the numbers of van der Corput.
-
-    Args:
-        documents: with `number + 1` windows at least.
-        size: of a window, in bytes.
-        number: of the window, from 0.
+    the text, by the numbers of van der Corput. `size` is in bytes.
     """
     places = [
         (document, start)

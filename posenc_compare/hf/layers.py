@@ -122,11 +122,7 @@ class Given:
 
 
 def layer_of(module: nn.Module) -> Layer:
-    """Return the layer whose attention a module is.
-
-    Raises:
-        UnsupportedModelError: if it is none under `apply`.
-    """
+    """Return the layer whose attention a module is, or refuse the module."""
     layer = getattr(module, LAYER, None)
     if isinstance(layer, Layer):
         return layer

@@ -7,6 +7,8 @@ queries and keys are where both are met, whatever code made them.
 
 import inspect
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,14 +60,7 @@ class Rotation:
 
 
 def neutral(pair: Any) -> Any:
-    """Return rotary tables that turn nothing, in the form of those of a model.
-
-    Args:
-        pair: cosines and sines, or complex numbers.
-
-    Raises:
-        UnsupportedModelError: if it is neither.
-    """
+    """Return rotary tables without rotation, in the form of cosines and sines given."""
     if isinstance(pair, Tensor) and pair.is_complex():
         return torch.ones_like(pair)
     if isinstance(pair, tuple) and len(pair) == 2:
@@ -78,12 +73,8 @@ def neutral(pair: Any) -> Any:
 class _Met(TorchFunctionMode):
     """The queries and keys that layers multiply, while this is entered.
 
-    Args:
-        layers: numbers of the modules of attention.
-        plain: whether their rotary tables turn nothing.
-        states: that each module is given in the place of its own; else its own are
-            kept.
-        tokens: of the texts, all the same; queries and keys of the last are kept.
+    Rotary tables are neutral if `plain`. A module with `states` is given these in the
+    place of its own, which are kept. Of `tokens` in a text, the last is kept.
     """
 
     def __init__(
@@ -244,25 +235,31 @@ def _takes_positions(model: Any) -> bool:
     return "position_ids" in inspect.signature(model.forward).parameters
 
 
-def rotating_layers(model: Any) -> list[int] | None:
-    """Return the layers whose queries change with the position.
-
-    Two texts of one token are read.
-
-    Returns:
-        Their numbers; None if there is none, or the model cannot be asked.
-    """
-    modes = {module: module.training for module in model.modules()}
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model in evaluation mode; each module is as it was after it."""
+    training = {module: module.training for module in model.modules()}
     model.eval()
     try:
-        ids = torch.ones((1, 1), dtype=torch.long, device=model.device)
-        still = meet(model, ids, 0)
-        first, second = still.found, meet(model, ids, 1, states=still.states).found
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+
+
+def rotating_layers(model: Any) -> list[int] | None:
+    """Return the layers whose queries change with the position of a text of one token.
+
+    There is None if no layer does, or the model cannot be asked.
+    """
+    try:
+        with evaluating(model):
+            ids = torch.ones((1, 1), dtype=torch.long, device=model.device)
+            still = meet(model, ids, 0)
+            first, second = still.found, meet(model, ids, 1, states=still.states).found
     except Exception:  # no weights, or a model that asks for more than tokens
         return None
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
     return [
         layer
         for layer, pairs in sorted(first.items())
@@ -285,13 +282,10 @@ def neutral_at_start(model: Any, most: float) -> bool:
 def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
     """Return what every layer with attention does to its queries and keys.
 
-    Args:
-        model: tiny, random, in evaluation mode.
-        length: positions that are tried, from 0.
-        reach: a position of the same text that is read beside them.
+    Positions from 0 to `length` are tried, with a text at `reach` beside them.
 
     Raises:
-        UnsupportedModelError: if queries and keys cannot be met.
+        UnsupportedModelError: if there are no products of queries and keys.
     """
     name = type(model).__name__
     if not layers_of(model):
@@ -383,13 +377,9 @@ def _pair(found: Pair, texts: int) -> Pair:
 def _rotation(
     layer: int, plain: Pair | None, still: Pair, moved: dict[int, Pair]
 ) -> Rotation:
-    """Return the rotation of one layer, from its queries and keys.
+    """Return the rotation of one layer, from its queries and keys by position.
 
-    Args:
-        layer: its number.
-        plain: with tables that turn nothing; None if it takes no tables.
-        still: at position 0.
-        moved: by position.
+    `plain` are those under neutral tables; None if the layer takes no tables.
     """
     width = still[0].shape[-1]
     base = still if plain is None else plain
@@ -466,10 +456,7 @@ def _weighted(queries: Pair, keys: Pair) -> bool:
 
     With the angle `a` of keys and weights `w`, query channel `i` becomes
     `cos(a) q[i] - sin(a) w[i] / w[j] q[j]`. Weights cancel in the product of a pair.
-
-    Args:
-        queries: `(row, channel)` before and after.
-        keys: the same; their own weights cancel too.
+    Both are `(row, channel)` before and after; weights of the keys cancel too.
     """
     before, after = keys
     own = torch.linalg.lstsq(before, after).solution

@@ -45,12 +45,9 @@ ROOMS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of needles.
+    """A kind of needles: a sentence, whose last word is the value, and its words.
 
-    Attributes:
-        sentence: with `{key}` and, at its end, `{value}`.
-        keys: no two needles of a text have the same.
-        values: likewise.
+    No two needles of a text have the same key, or the same value.
     """
 
     sentence: str
@@ -98,12 +95,9 @@ class Needle:
 
 @dataclass(frozen=True)
 class Haystack:
-    """A text with needles.
+    """A text `(token,)` with needles.
 
-    Attributes:
-        tokens: `(token,)`; with any question and answer behind them they are no more
-            than the length that was asked for.
-        needles: in their order.
+    With any question and answer it is not longer than the length that was asked for.
     """
 
     tokens: Tensor
@@ -113,17 +107,10 @@ class Haystack:
 def haystack(
     filler: str, tokenizer: Any, length: int, needles: int, seed: int
 ) -> Haystack:
-    """Return a text with needles of every kind at every depth.
+    """Return a text of `length` tokens with needles of every kind at every depth.
 
     The needles stand behind equal shares of the filler, with half a share at each end.
     Which kind comes first at a depth, and all keys and values, are drawn.
-
-    Args:
-        filler: long enough for `length` tokens.
-        tokenizer: of the model.
-        length: of text, question and answer, in tokens.
-        needles: of each kind at each depth.
-        seed: of what is drawn.
 
     Raises:
         ConfigError: if there are too many needles, or too many for the length.
@@ -169,11 +156,7 @@ def _placed(filler: Tensor, needles: Sequence[Needle]) -> Haystack:
 def _chosen(
     words: tuple[str, ...], filler: str, count: int, draw: np.random.Generator
 ) -> list[str]:
-    """Return some words in random order; those that a filler holds come last.
-
-    Raises:
-        ConfigError: if there are too few.
-    """
+    """Return some words in random order; those that a filler holds come last."""
     if count > len(words):
         raise ConfigError(
             f"needles must be at most {len(words) // DEPTHS}, got {count // DEPTHS}"
@@ -209,11 +192,7 @@ def _needle(
 
 
 def encoded(tokenizer: Any, text: str) -> Tensor:
-    """Return the tokens of a text, `(token,)`.
-
-    Raises:
-        CorpusError: if the tokenizer does not know a character.
-    """
+    """Return the tokens of a text, `(token,)`, which the tokenizer must know."""
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
         raise CorpusError(
@@ -226,12 +205,7 @@ def choice(needle: Needle, read: Callable[[Tensor], Tensor]) -> int:
     """Return the index of the candidate that is generated.
 
     Tokens are generated greedily among those by which a candidate goes on, until one
-    candidate is left.
-
-    Args:
-        needle: whose question is asked.
-        read: from tokens behind the text, `(token,)`, to the logits of the next one,
-            `(vocabulary,)`.
+    candidate is left. `read` returns logits `(vocabulary,)` behind tokens `(token,)`.
     """
     left = list(range(len(needle.branches)))
     done = 0

@@ -65,13 +65,8 @@ class Pass:
     def draw(self, generator: torch.Generator | None) -> None:
         """Let schemes draw in this forward pass, under each of its masks alike.
 
-        Position ids are what the masks of one forward pass have in common.
-
-        Args:
-            generator: of what they draw; None: they draw nothing.
-
-        Raises:
-            UnsupportedModelError: if layers are given no position ids.
+        Position ids are what the masks of one forward pass have in common, and must be
+        given if there is a generator.
         """
         if self.position_ids is None and generator:
             raise UnsupportedModelError(
@@ -109,10 +104,7 @@ class Pass:
         return self.dropped + self.keys
 
     def begin(self, schemes: Sequence[Scheme]) -> Session:
-        """Return the session of this pass.
-
-        Args:
-            schemes: of the model; the first acts for all where tokens are placed.
+        """Return the session of this pass; its first scheme embeds tokens for all.
 
         Raises:
             UnsupportedModelError: if the mask is another than a `Mask` can state, or
@@ -198,11 +190,7 @@ class Pass:
 
 
 def check_real(x: Tensor) -> None:
-    """Refuse a pass that computes nothing.
-
-    Raises:
-        UnsupportedModelError: if a graph is traced, or tensors have no values.
-    """
+    """Refuse a pass that computes nothing, as in a traced graph or on meta tensors."""
     fault = ""
     jit: Any = torch.jit
     if jit.is_tracing() or torch.compiler.is_exporting():
@@ -261,11 +249,7 @@ def masked(
 
 
 def pass_of(mask: object) -> Pass:
-    """Return what a mask was made with.
-
-    Raises:
-        UnsupportedModelError: if it is none of ours.
-    """
+    """Return the pass of one of our masks, or refuse the mask."""
     found = getattr(mask, ATTACHED, None)
     if isinstance(found, Pass):
         return found

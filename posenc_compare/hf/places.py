@@ -29,14 +29,7 @@ class NoAttentionError(UnsupportedModelError):
 
 @dataclass(frozen=True)
 class Place:
-    """Attention of one layer.
-
-    Attributes:
-        layer: its number, from 0.
-        attention: the module.
-        block: the decoder layer that holds it.
-        name: of the module in the block.
-    """
+    """Attention of a layer, by number; the block that holds it, and its name there."""
 
     layer: int
     attention: nn.Module
@@ -118,11 +111,7 @@ def places_of(model: nn.Module) -> list[Place]:
 
 
 def check_interface(model: nn.Module, places: Sequence[Place]) -> None:
-    """Refuse layers whose attention is never asked for through the interface.
-
-    Raises:
-        UnsupportedModelError: if there is one.
-    """
+    """Refuse layers whose attention is never asked for through the interface."""
     kinds = {place.layer: type(place.attention) for place in places}
     lacking = {n: kind for n, kind in kinds.items() if not _asks(kind)}
     if lacking:
@@ -152,11 +141,7 @@ def _asks(kind: type[nn.Module]) -> bool:
 
 
 def check_converted(config: Any) -> None:
-    """Refuse weights for other rotary pairs than those that transformers rotates.
-
-    Raises:
-        UnsupportedModelError: if `hf convert` made them.
-    """
+    """Refuse a copy of `hf convert`, whose pairs are not those of transformers."""
     layout = getattr(config, CONVERTED, "")
     if layout:
         own = "adjacent" if layout == "half" else "half"

@@ -6,8 +6,7 @@ pass, without a cache and without padding.
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +16,8 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedModel, StaticCache
 
 from posenc_compare.errors import ConfigError, PosencError
-from posenc_compare.hf.measure import layers_of
+from posenc_compare.hf.measure import evaluating, layers_of
+from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.states import cache_name
 
 LEAST = 8  # tokens that can be cut in half, and in quarters
@@ -37,26 +37,16 @@ class NotApplicableError(Exception):
 
 
 class Reader:
-    """Reads two rows of random tokens with a model.
+    """Reads two rows of random tokens with a model in evaluation mode.
 
-    Args:
-        model: in evaluation mode; returns logits, states or a tensor.
-        tokens: of a row; 0: at most 64, and with a quarter of padding within the
-            positions of the model.
-        causal: whether no token sees the later ones; None: what its class and its
-            configuration state.
-
-    Raises:
-        ConfigError: if the tokens are too few.
+    Args are those of `check`.
     """
 
     def __init__(self, model: Any, tokens: int = 0, causal: bool | None = None) -> None:
         self.model = model
         self.config = config = model.config.get_text_config()
         self.causal = is_causal(model) if causal is None else causal
-        tokens = tokens or min(MOST, self.longest * 4 // 5)
-        if tokens < LEAST:
-            raise ConfigError(f"tokens must be at least {LEAST}, got {tokens}")
+        tokens = tokens_of(config, tokens)
         self.tokens, self.half, self.quarter = tokens, tokens // 2, tokens // 4
         named = [v for n, v in vars(config).items() if n.endswith("_token_id")]
         special = [t for v in named for t in (v if isinstance(v, list) else [v])]
@@ -72,8 +62,7 @@ class Reader:
     @property
     def longest(self) -> int:
         """Return the positions that the model is for; 1024 if none are stated."""
-        stated = getattr(self.config, "max_position_embeddings", None)
-        return stated if isinstance(stated, int) and stated > 1 else 1024
+        return config_length(self.config)
 
     @property
     def bound(self) -> float:
@@ -127,13 +116,9 @@ class Reader:
     def in_parts(
         self, ids: Tensor, parts: list[int], cache: Any = None, **given: Tensor
     ) -> Tensor:
-        """Return outputs of texts that are read in parts, with a cache.
+        """Return outputs of texts `(row, token)` that are read in parts, with a cache.
 
-        Args:
-            ids: `(row, token)`.
-            parts: tokens of each.
-            cache: that is filled; None: the one that the model makes.
-            given: arguments of the whole texts.
+        Without a cache the model makes one; `given` are arguments of whole texts.
 
         Raises:
             NotApplicableError: if the model has no cache.
@@ -223,12 +208,7 @@ def _padded_cached(r: Reader) -> tuple[Tensor, Tensor]:
 
 
 def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
-    """Read two documents in one row.
-
-    Args:
-        r: the reader.
-        by_ids: whether position ids alone separate them, which restart; else there is a
-            mask of blocks too.
+    """Read two documents in one row, separated by a mask or by position ids alone.
 
     Raises:
         NotApplicableError: if the model takes no position ids, or a mask would replace
@@ -313,31 +293,32 @@ def mixes(model: Any) -> bool:
     return convolves or bool(getattr(model, "_is_stateful", False))
 
 
+def tokens_of(config: Any, tokens: int = 0) -> int:
+    """Return how many tokens of a row are read; see `check`."""
+    tokens = tokens or min(MOST, config_length(config) * 4 // 5)
+    if tokens < LEAST:
+        raise ConfigError(f"tokens must be at least {LEAST}, got {tokens}")
+    return tokens
+
+
+def compared(made: Tensor, own: Tensor, bound: float) -> tuple[float, float, str]:
+    """Return the largest difference of `(..., token, channel)`, its bound, and where.
+
+    The place is that of the first token whose outputs differ by more than the bound.
+    """
+    off = (made - own).masked_fill(made == own, 0).abs().amax(dim=-1)
+    wrong = (~(off <= bound)).reshape(-1, off.shape[-1]).any(dim=0)
+    where = f"first at token {int(wrong.int().argmax())} of {len(wrong)}"
+    return float(off.max()), bound, where
+
+
 def apart(made: Tensor, own: Tensor) -> float:
     """Return the largest difference; 0 where both are the same infinity."""
     return float((made - own).masked_fill(made == own, 0).abs().max())
 
 
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model in evaluation mode; each module is as it was after it."""
-    training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
-
-
 def check_applied(model: PreTrainedModel, tokens: int) -> dict[str, float]:
-    """Return the largest differences; see `Applied.check`.
-
-    Raises:
-        CheckError: if one is larger than rounding.
-        ConfigError: if the tokens are too few.
-    """
+    """Return the largest differences, and raise as `Applied.check`."""
     with evaluating(model):
         reader = Reader(model, tokens, causal=True)
         found = {name: apart(*READINGS[name][1](reader)) for name in OF_A_SCHEME}

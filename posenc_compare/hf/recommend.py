@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf.places import check_converted
-from posenc_compare.hf.planned import DESCRIBED, local_place, one_rope, rotary_in
+from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
+from posenc_compare.hf.rotary import one_rope
 from posenc_compare.hf.rules import AS_TRAINED, variants_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.schemes import Geometry, Variant
@@ -18,14 +18,7 @@ LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 @dataclass(frozen=True)
 class Target:
-    """A model, and a length that it is to read.
-
-    Attributes:
-        own: the `rope` that it was trained with.
-        geometry: of the model, with its trained length.
-        base: of its rotary positions.
-        length: in tokens.
-    """
+    """A model with the `rope` of its training, and a length that it is to read."""
 
     own: Variant
     geometry: Geometry
@@ -68,24 +61,17 @@ class Target:
 def target(model: str, length: int) -> Target:
     """Return a model and a length that it is to read; no weights are loaded.
 
-    Args:
-        model: a folder, a name on the hub, or a GGUF file.
-        length: in tokens.
-
     Raises:
         ConfigError: if the model has not one kind of rotary positions that `rope` has
             too, or they are scaled already.
     """
     check_whole("length", length, 1, 1 << 24)
-    config, kinds = rotary_in(local_place(model, DESCRIBED))
-    check_converted(config)
-    rotary = one_rope(kinds)
-    own = rotary.variant
-    assert own is not None
+    config = configuration_in(local_place(model, DESCRIBED))
+    rotary, own = one_rope(config)
     if "scaling" in own.options:
         raise ConfigError(
-            f"model must have rotary positions as they were first trained, got "
-            f"{rotary.rope_type}; its configuration states the rule already"
+            f"model must have a rope without scaling, got {rotary.rope_type} in its "
+            f"configuration; the configuration before it was extended would work"
         )
     geometry = geometry_of(config.get_text_config(), rotary.length)
     return Target(own, geometry, float(own.options.get("base", 10_000.0)), length)

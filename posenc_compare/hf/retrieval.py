@@ -19,8 +19,8 @@ from transformers import DynamicCache, PreTrainedModel
 
 from posenc_compare.errors import ConfigError, CorpusError
 from posenc_compare.hf.apply import apply
+from posenc_compare.hf.checkpoint import sha256_of
 from posenc_compare.hf.evaluate import ROWS, Reader, loaded, window_of
-from posenc_compare.hf.files import sha256_of
 from posenc_compare.hf.needles import KINDS, choice, haystack
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.states import cache_name
@@ -74,20 +74,15 @@ BITS = {
 def retrieval(variant: Variant, setting: Retrieval, progress: Progress) -> Result:
     """Needles that a checkpoint finds in texts of one length, by filler.
 
-    Args:
-        variant: the scheme in place of its rotary positions.
-        setting: checkpoint, length, fillers and texts.
-        progress: called after every text.
-
     Returns:
         The share of needles found and their number, over all fillers, and the bits per
         byte of each filler but noise. Arrays `found` and `asked` count needles,
         `(filler, kind, depth)`.
 
     Raises:
-        ConfigError: if the checkpoint is none, or another than was planned, or does
-            not read with its own scheme as it reads by itself.
-        CorpusError: if a text is too small, or has what the tokenizer does not know.
+        ConfigError: if the checkpoint cannot be loaded, has changed since it was
+            planned, or has other logits under the identified scheme than by itself.
+        CorpusError: if a text is too small, or the tokenizer lacks a character.
     """
     if sha256_of(Path(setting.place)) != setting.model_sha256:
         raise ConfigError(f"model {setting.model}: has changed since this was planned")

@@ -8,7 +8,7 @@ then the logits under both.
 import inspect
 import itertools
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedConfig
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.hf.apply import PROVED, proof
 from posenc_compare.hf.candidates import candidates, limit_of, stated, turning
 from posenc_compare.hf.measure import (
     EXACT,
@@ -28,13 +29,16 @@ from posenc_compare.hf.measure import (
     layers_of,
     rotations,
 )
-from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
-from posenc_compare.hf.proof import proof
-from posenc_compare.hf.served import PROVED
+from posenc_compare.hf.places import (
+    WOULD_WORK,
+    UnsupportedModelError,
+    check_converted,
+)
+from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.variants import Variant
 
-SHARED = "shared_kv_states"  # keys and values of another model, which is drafted for
+SHARED = "shared_kv_states"
 DEEP = "rounding grows from layer to layer"
 SHORT = 1024  # positions in which queries are not scaled yet
 
@@ -65,12 +69,12 @@ class Rotary:
     layers: str
     numbers: tuple[int, ...]
     rope_type: str
-    variant: Variant | None
-    apart: float | None
-    attention_factor: float | None
-    pairs: int
-    slow: int
-    length: int
+    variant: Variant | None = None
+    apart: float | None = None
+    attention_factor: float | None = None
+    pairs: int = 0
+    slow: int = 0
+    length: int = 0
     off: float | None = None
     reason: str = ""
     scale: float | None = None
@@ -107,14 +111,9 @@ def rotary_of(config: PreTrainedConfig) -> list[Rotary]:
 
 
 def rotary_in(model: Any, config: PreTrainedConfig) -> list[Rotary]:
-    """Return what the layers of a small random model rotate, if any does.
+    """Return what the layers of a small random model rotate, as `rotary_of`.
 
-    Args:
-        model: small, random, in evaluation mode.
-        config: of the whole model.
-
-    Returns:
-        As `rotary_of`; layers without rotation alone if there are no others.
+    Layers without rotation stand alone if there are no others.
 
     Raises:
         UnsupportedModelError: if the model has no attention that can be measured.
@@ -167,6 +166,31 @@ def _level(attention: nn.Module) -> None:
             weight.data.fill_(weight.data.mean())
 
 
+def one_rope(config: Any) -> tuple[Rotary, Variant]:
+    """Return the rotary positions of a model that has one kind, and their scheme.
+
+    Raises:
+        UnsupportedModelError: if it has several, or those are of no scheme here, or
+            `hf convert` made its weights for the other layout.
+    """
+    check_converted(config)
+    turning = [one for one in rotary_of(config) if one.rope_type != "none"]
+    first = turning[0]
+    if len(turning) == 1 and first.apart is not None and first.apart > EXACT:
+        raise UnsupportedModelError(
+            f"model must build the frequencies that its configuration states, got "
+            f"some that are off by {first.apart:.1e}; `hf describe` shows them"
+        )
+    if len(turning) != 1 or first.variant is None or first.reason:
+        found = ", ".join(f"{one.rope_type} ({one.layers})" for one in turning)
+        why = next((f": {one.reason}" for one in turning if one.reason), "")
+        raise UnsupportedModelError(
+            f"model must have one kind of rotary positions, which `rope` has too, got "
+            f"{found}{why}"
+        )
+    return first, first.variant
+
+
 def _check_kind(config: Any) -> None:
     """Refuse a model that is no causal model of text alone."""
     name = config.model_type
@@ -174,13 +198,12 @@ def _check_kind(config: Any) -> None:
         raise UnsupportedModelError(
             f"{name}: has an encoder, and causal models alone can be described"
         )
-    try:
-        text = config.get_text_config()
-    except ValueError as error:  # several texts
+    text = text_of(config)
+    if text is None:
         raise UnsupportedModelError(
             f"{name}: reads several texts; one of its language models alone would work"
-        ) from error
-    if type(config) in CAUSAL and SHARED in _arguments(CAUSAL[type(config)]):
+        )
+    if drafts(config):
         raise UnsupportedModelError(
             f"{name}: drafts for another model, whose states and keys it reads; the "
             f"configuration of that model would work"
@@ -194,9 +217,18 @@ def _check_kind(config: Any) -> None:
         raise UnsupportedModelError(f"{name}: reads more than text; {alone} would work")
 
 
-def _arguments(kind: Any) -> Container[str]:
-    """Return the arguments of the forward pass of a class of models."""
-    return inspect.signature(kind.forward).parameters
+def text_of(config: Any) -> Any:
+    """Return the configuration of the language model; None if there are several."""
+    try:
+        return config.get_text_config()
+    except ValueError:
+        return None
+
+
+def drafts(config: Any) -> bool:
+    """Return whether a model takes keys and values of the one that it drafts for."""
+    kind: Any = CAUSAL[type(config)] if type(config) in CAUSAL else None
+    return kind is not None and SHARED in inspect.signature(kind.forward).parameters
 
 
 def length_limits(config: Any) -> list[int]:
@@ -209,11 +241,7 @@ def rotary_rows(
 ) -> list[Rotary]:
     """Return what was measured, a row for all layers that rotate alike.
 
-    Args:
-        measured: by layer.
-        config: of the model.
-        length: that the rows are for.
-        model: that is compared with the scheme; None for no comparison.
+    A model, if there is one, is compared with itself under the scheme of each row.
     """
     groups: list[list[Rotation]] = []
     for one in measured:
@@ -227,20 +255,19 @@ def rotary_rows(
     for group in groups:
         one, numbers = group[0], tuple(each.layer for each in group)
         name = "all" if len(groups) == 1 else _named(numbers, config)
-        if one.frequencies is None:
-            why = one.fault
-            kind = "n/a" if why else "none"
-            rows.append(
-                Rotary(name, numbers, kind, None, None, None, 0, 0, length, reason=why)
+        kind = "n/a" if one.fault or one.pairs else "none"
+        row = Rotary(name, numbers, kind, length=length, reason=one.fault)
+        if one.frequencies is not None:
+            turns = length * one.frequencies / (2 * math.pi)
+            row = replace(
+                row,
+                attention_factor=one.factor,
+                pairs=len(one.pairs),
+                slow=int((turns < 1).sum()),
+                scale=one.scale,
             )
-            continue
-        turns = length * one.frequencies / (2 * math.pi)
-        slow = int((turns < 1).sum())
-        row = Rotary(
-            name, numbers, "n/a", None, None, one.factor, len(one.pairs), slow, length
-        )
-        row = replace(row, scale=one.scale)
-        rows.append(_proved(_matched(row, one, config), model))
+            row = _proved(_matched(row, one, config), model)
+        rows.append(row)
     return rows
 
 
@@ -311,12 +338,6 @@ def _channels(one: Rotation) -> str:
         f"rotates {len(channels)} channels from {channels[0]} to {channels[-1]} of "
         f"{one.width}, the first with {one.pairs[0][1]}, as no scheme here does"
     )
-
-
-def config_length(config: Any) -> int:
-    """Return the positions that a model is for; 1024 if it does not state them."""
-    stated = getattr(config, "max_position_embeddings", None)
-    return stated if isinstance(stated, int) and stated > 1 else 1024
 
 
 def _proved(row: Rotary, model: Any) -> Rotary:

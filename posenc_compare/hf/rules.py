@@ -1,7 +1,5 @@
 """The scalings by which a checkpoint can be read."""
 
-from typing import Any
-
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
@@ -12,10 +10,7 @@ AS_TRAINED = "as trained"
 def rules_for(own: Scheme, length: int, rules: str) -> dict[str, Scheme]:
     """Return the schemes that read a length under each rule, by name of the rule.
 
-    Args:
-        own: the scheme that a checkpoint was trained with.
-        length: in tokens; none has rules up to the trained length.
-        rules: names by comma, or `all`.
+    There is none up to the trained length. Rules stand by comma, or are `all`.
 
     Raises:
         ConfigError: if a rule is unknown, or none is named.
@@ -37,16 +32,8 @@ def variants_for(
 ) -> dict[str, Variant]:
     """Return the variants that read a length under each rule, and that as trained.
 
-    `ntk_dynamic` is left out: at one length it is `ntk`.
-
-    Args:
-        own: the `rope` that a checkpoint was trained with.
-        geometry: of the checkpoint, with its trained length.
-        length: in tokens, which the factor of all rules is for.
-        rules: names by comma, or `all`.
-
-    Raises:
-        ConfigError: if a rule is unknown, or none is named.
+    All have the factor of this length. `ntk_dynamic` is left out: at one length it is
+    `ntk`. Args and errors are those of `rules_for`.
     """
     found = {AS_TRAINED: own}
     for name in rules_for(own.build(geometry), length, rules):
@@ -55,8 +42,3 @@ def variants_for(
             options = {**own.options, "scaling": rule, "factor": factor}
             found[rule] = Variant(own.name, options)
     return found
-
-
-def rule_of(options: dict[str, Any]) -> str:
-    """Return the name of the rule that the options of a `rope` state."""
-    return str(options.get("scaling", AS_TRAINED))

@@ -1,4 +1,4 @@
-"""The sizes of a Hugging Face model that a scheme is built for."""
+"""The sizes that the configuration of a Hugging Face model states."""
 
 from typing import Any
 
@@ -6,12 +6,7 @@ from posenc_compare.schemes import Geometry
 
 
 def geometry_of(config: Any, length: int | None = None) -> Geometry:
-    """Return width, heads and length that a configuration states.
-
-    Args:
-        config: of a language model.
-        length: positions to cover; None: those that the model is for.
-    """
+    """Return the sizes that a configuration of a language model states."""
     width, heads = config.hidden_size, config.num_attention_heads
     parts = [getattr(config, f"qk_{part}_head_dim", 0) for part in ("nope", "rope")]
     head_dim = sum(parts) if all(parts) else getattr(config, "head_dim", 0)
@@ -22,3 +17,9 @@ def geometry_of(config: Any, length: int | None = None) -> Geometry:
         length=length or config.max_position_embeddings,
         layers=config.num_hidden_layers,
     )
+
+
+def config_length(config: Any) -> int:
+    """Return the positions that a model is for; 1024 if it does not state them."""
+    stated = getattr(config, "max_position_embeddings", None)
+    return stated if isinstance(stated, int) and stated > 1 else 1024

@@ -13,12 +13,8 @@ AFTER = ("offset_bias", "pair_bias", "scores", "weights")  # would be capped too
 class Capped(Wrapper):
     """A scheme whose logits are capped before the mask.
 
-    Args:
-        inner: the scheme; it must add nothing to the products of queries and keys.
-        cap: bound of every logit.
-
     Raises:
-        UnsupportedModelError: if the scheme adds to the products.
+        UnsupportedModelError: if the scheme adds to the products of queries and keys.
     """
 
     def __init__(self, inner: Scheme, cap: float) -> None:

@@ -21,11 +21,12 @@ from posenc_compare.hf.readings import (
     NotApplicableError,
     Reader,
     apart,
+    compared,
     mixes,
     packed,
 )
 from posenc_compare.hf.rotary import length_limits, rotary_rows
-from posenc_compare.hf.tiny import MOST, drawn, tiny
+from posenc_compare.hf.tiny import MOST, in_double, tiny
 
 STOCK = "transformers.models."  # modules of its classes
 LENGTH = 128  # positions in which rotations are measured
@@ -37,17 +38,13 @@ HALF = 2.0**-5  # of scores in bfloat16: eight roundings of 2**-9, and as much a
 
 
 class Stated:
-    """A model and the class of transformers that its configuration names.
-
-    Args:
-        model: that is checked.
-        causal: whether no token sees the later ones.
-    """
+    """A model that is checked, and the class that its configuration names."""
 
     def __init__(self, model: Any, causal: bool) -> None:
         config, self.causal = copy.deepcopy(model.config), causal
         if sum(one.numel() for one in model.parameters()) <= MOST:
-            self.own = _in_double(copy.deepcopy(model).cpu())
+            one = torch.ones((1, 1), dtype=torch.long)
+            self.own = in_double(copy.deepcopy(model).cpu(), lambda m: m(one))
         else:
             self.own = tiny(config, type(model))
             config = self.own.config
@@ -126,12 +123,12 @@ class Stated:
         return True
 
 
-Compared = tuple[float, float]  # the largest difference, and its bound
+Compared = tuple[float, float, str]  # the largest difference, its bound, and where
 
 
 def _transformers(s: Stated) -> Compared:
     made = Reader(s.stock, causal=s.causal).full
-    return apart(s.reader.full, made), EXACT * float(made.abs().max())
+    return compared(s.reader.full, made, EXACT * float(made.abs().max()))
 
 
 def _packed(s: Stated) -> Compared:
@@ -140,12 +137,12 @@ def _packed(s: Stated) -> Compared:
         raise NotApplicableError("an encoder: a mask alone separates documents")
     if mixes(s.own):
         raise NotApplicableError("has layers other than attention")
-    most = apart(*packed(r, by_ids=True))
-    if most > r.bound:
+    found = compared(*packed(r, by_ids=True), r.bound)
+    if found[0] > r.bound:
         own = Reader(s.stock, causal=True)
         if apart(*packed(own, by_ids=True)) > own.bound:
             raise NotApplicableError(f"nor does {s.kind.__name__} of transformers")
-    return most, r.bound
+    return found
 
 
 def _layers(s: Stated) -> Compared:
@@ -155,51 +152,79 @@ def _layers(s: Stated) -> Compared:
         rotate = [bool(one) for one in stated]
     else:
         rotate = [bool(one.pairs or one.fault) for one in s.sought]
-    made = [bool(one.pairs or one.fault) for one in s.rotations]
-    return float(sum(a != b for a, b in zip(made, rotate, strict=True))), 0.0
+    wrong = [
+        f"layer {one.layer} {'must' if wanted else 'must not'} rotate"
+        for one, wanted in zip(s.rotations, rotate, strict=True)
+        if bool(one.pairs or one.fault) != wanted
+    ]
+    return float(len(wrong)), 0.0, wrong[0] if wrong else ""
 
 
 def _rotated(s: Stated) -> Compared:
     """Compare the pairs of channels; layers that differ are counted."""
-    both = [*zip(s.rotations, s.sought, strict=True)]
-    differ = [
-        (a.pairs, a.fault, a.width) != (b.pairs, b.fault, b.width) for a, b in both
+    wrong = [
+        f"layer {a.layer} {_pairing(a)}, expected: {_pairing(b)}"
+        for a, b in zip(s.rotations, s.sought, strict=True)
+        if (a.pairs, a.fault, a.width) != (b.pairs, b.fault, b.width)
     ]
-    return float(sum(differ)), 0.0
+    return float(len(wrong)), 0.0, wrong[0] if wrong else ""
+
+
+def _pairing(one: Rotation) -> str:
+    """Return what a layer rotates, in words."""
+    if one.fault or not one.pairs:
+        return one.fault or "rotates nothing"
+    (first, second), count = one.pairs[0], len(one.pairs)
+    return f"rotates channel {first} towards {second} in the first of {count} pairs"
 
 
 def _frequencies(s: Stated) -> Compared:
     rows = [
         row for row in rotary_rows(s.rotations, s.own.config, s.length) if row.pairs
     ]
-    found = [row.apart for row in rows if row.apart is not None]
+    found = []
     try:
         both = zip(s.rotations, s.sought, strict=True)
-        found += [_ratio(a.frequencies, b.frequencies) for a, b in both]
+        found += [_ratio(a, b) for a, b in both]
     except NotApplicableError:
         pass
+    found += [(row.apart, row.reason) for row in rows if row.apart is not None]
     if not rows or not found:
         raise NotApplicableError("no layer rotates by frequencies that are stated")
-    return max(found), EXACT
+    why = next((words for off, words in found if not off <= EXACT), "")
+    return max(off for off, _ in found), EXACT, why
 
 
-def _ratio(made: Tensor | None, own: Tensor | None) -> float:
-    """Return the largest relative difference; 0 if there is nothing to compare."""
-    if made is None or own is None or made.shape != own.shape:
-        return 0.0
+def _ratio(one: Rotation, own: Rotation) -> tuple[float, str]:
+    """Return the largest relative difference of frequencies, and the first pair off.
+
+    It is 0 if there is nothing to compare.
+    """
+    made, wanted = one.frequencies, own.frequencies
+    if made is None or wanted is None or made.shape != wanted.shape:
+        return 0.0, ""
     noise = 2**-21 / LENGTH  # of angles in float32 at the last position
-    return float((((made - own).abs() - noise).clamp(min=0) / own).max())
+    off = ((made - wanted).abs() - noise).clamp(min=0) / wanted
+    pair = int((off > EXACT).int().argmax())
+    why = f"layer {one.layer}, pair {pair}: {made[pair]:.4g} radians per position, "
+    return float(off.max()), f"{why}expected {wanted[pair]:.4g}"
 
 
 def _factors(s: Stated) -> Compared:
     """Compare the factors of cosines and sines, and of scores."""
     found = []
     for one, other in zip(s.rotations, s.sought, strict=True):
-        for a, b in ((one.factor, other.factor), (one.scale, other.scale)):
-            found += [abs(a / b - 1)] if a is not None and b else []
+        for what, a, b in (
+            ("cosines and sines", one.factor, other.factor),
+            ("scores", one.scale, other.scale),
+        ):
+            if a is not None and b:
+                why = f"layer {one.layer}: {what} times {a:.4g}, expected {b:.4g}"
+                found.append((abs(a / b - 1), why))
     if not found:
         raise NotApplicableError("no factor can be measured")
-    return max(found), EXACT
+    most, why = max(found)
+    return most, EXACT, why
 
 
 def _shift(s: Stated) -> Compared:
@@ -210,7 +235,7 @@ def _shift(s: Stated) -> Compared:
         raise NotApplicableError("has a learned table of positions")
     moved = r.read(r.ids, **r.at(r.counted + SHIFT))
     # Angles are products in float32, and sharp attention magnifies them.
-    return apart(moved, r.full), 100 * EXACT * float(r.full.abs().max())
+    return compared(moved, r.full, 100 * EXACT * float(r.full.abs().max()))
 
 
 def _length(s: Stated) -> Compared:
@@ -229,7 +254,7 @@ def _length(s: Stated) -> Compared:
     made, same = read(last - 1, last), read(last - 1, last - 1)
     near, still = read(r.start, r.start + 1), read(r.start, r.start)
     unmoved = torch.equal(made, same) and not torch.equal(near, still)
-    return float(unmoved), 0.0
+    return float(unmoved), 0.0, f"position {last} is evaluated as {last - 1}"
 
 
 def _bfloat16(s: Stated) -> Compared:
@@ -251,7 +276,7 @@ def _bfloat16(s: Stated) -> Compared:
     except IndexError as error:
         raise NotApplicableError(f"has no position {FAR}") from error
     turning = [one.layer for one in s.rotations if one.pairs]
-    worst = 0.0
+    worst, why = 0.0, ""
     for distance in DISTANCES:
         near = meet(s.own, ids, NEAR + distance, states=still.states).found
         before = meet(s.own, ids, NEAR, states=still.states).found
@@ -259,8 +284,9 @@ def _bfloat16(s: Stated) -> Compared:
         for layer in turning:
             own = _scores(near[layer][0][0], before[layer][0][1])
             made = _scores(far[layer][0][0], back[layer][0][1])
-            worst = max(worst, apart(made, own))
-    return worst, HALF
+            if (off := apart(made, own)) > worst:
+                worst, why = off, f"layer {layer}, keys {distance} before the query"
+    return worst, HALF, why
 
 
 def _scores(q: Tensor, k: Tensor) -> Tensor:
@@ -282,19 +308,3 @@ STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "length": ("the last position of the configuration", _length),
     "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),
 }
-
-
-def _in_double(model: Any) -> Any:
-    """Return a model with random weights in float64, or in float32 if it needs that."""
-    one = torch.ones((1, 1), dtype=torch.long)
-    if hasattr(model, "set_experts_implementation"):
-        model.set_experts_implementation("eager")  # others have no float64
-    for dtype in (torch.float64, torch.float32):
-        try:
-            with torch.no_grad():
-                drawn(model, dtype)(one)
-            break
-        except RuntimeError:
-            if dtype is torch.float32:
-                raise
-    return model

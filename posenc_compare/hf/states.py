@@ -46,10 +46,7 @@ class _Kept:
 def extended(scheme: Scheme, given: Given, key: Tensor) -> Tensor | None:
     """Return the token state of all keys, if the scheme has one.
 
-    Args:
-        scheme: of the layer.
-        given: to its attention.
-        key: `(batch, key_heads, key, head_dim)` as the cache has them.
+    `key` is `(batch, key_heads, key, head_dim)` as the cache has them.
 
     Raises:
         UnsupportedModelError: if the cache has keys that this model did not put there,
@@ -87,9 +84,6 @@ def cache_name(names: Container[str]) -> str:
 
     From transformers 5.24 on it is `cache`; before it was `past_key_values`, and
     GPT-NeoX calls it `layer_past` in its layers.
-
-    Args:
-        names: of all arguments.
     """
     return next((n for n in CACHES if n in names), CACHES[0])
 
@@ -111,9 +105,6 @@ def _past(given: Given, kept: _Kept, marks: Tensor) -> _Stored:
     """Return what was stored of the earlier keys; no state if rows changed places.
 
     It is no longer stored, as more will be.
-
-    Raises:
-        UnsupportedModelError: if a row has keys that were not stored together.
     """
     now, number = given.now, given.layer.number
     new = marks[:, : now.past]

@@ -1,7 +1,7 @@
 """Tables of positions that a model adds to its tokens, found while it reads.
 
-A text of equal tokens is read. A table is a weight of which rows are taken one after
-another, as many as there are tokens, or that is added as it is.
+The model evaluates a text of equal tokens. A weight is a table of positions if as many
+consecutive rows of it are looked up as there are tokens, or if it is added whole.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,9 @@ SINUSOIDS = ("interleaved", "concatenated", "t2t")  # layouts of `sinusoidal`
 
 
 class _Read(TorchFunctionMode):
-    """The weights of which rows are read one after another, while this is entered.
+    """The weights whose consecutive rows are looked up, while this is entered.
 
-    Args:
-        model: whose weights and buffers count.
-        least: rows that must be read.
+    Fewer rows than `least` do not count.
     """
 
     def __init__(self, model: nn.Module, least: int) -> None:
@@ -79,12 +77,9 @@ class _Read(TorchFunctionMode):
 
 
 def tables_in(model: Any, given: Mapping[str, Any], least: int) -> list[Described]:
-    """Return the tables of which a model adds rows to its tokens.
+    """Return the tables of positions of a small random model in evaluation mode.
 
-    Args:
-        model: small, random, in evaluation mode.
-        given: what it reads.
-        least: tokens of that.
+    It evaluates what is given, `least` equal tokens.
     """
     trained = {name for name, one in model.named_parameters() if one.requires_grad}
     reading = _Read(model, least)
@@ -98,14 +93,9 @@ def tables_in(model: Any, given: Mapping[str, Any], least: int) -> list[Describe
 def _described(
     name: str, trained: bool, table: Tensor, first: int, count: int
 ) -> Described:
-    """Return the description of one table.
+    """Return the description of a table `(row, channel)` by the name of its weight.
 
-    Args:
-        name: of the weight.
-        trained: whether it is.
-        table: `(row, channel)`.
-        first: row that is read first.
-        count: rows that were read.
+    `first` is the row that is read first, `count` how many are read.
     """
     rows, width = table.shape
     place = name.removesuffix(".weight").removesuffix(".weights")
@@ -122,7 +112,9 @@ def _described(
             if off <= EXACT:
                 measured["first position"] = start
                 return Described(place, "table", measured, variant, off, note=note)
-    return Described(place, "table", measured, note="a fixed table of another rule")
+    return Described(
+        place, "table", measured, note="a fixed table, as no scheme here has"
+    )
 
 
 def _off(variant: Variant, table: Tensor, start: int) -> float:

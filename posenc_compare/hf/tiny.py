@@ -8,6 +8,7 @@ import copy
 import inspect
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -60,11 +61,7 @@ def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
     """Return a random model with the rotation of a configuration.
 
     It computes in float64, or in float32 if its code is for that alone. The state of
-    random numbers stays as it is.
-
-    Args:
-        config: of a causal model of text.
-        kind: class of the model; by default that of the configuration.
+    random numbers stays as it is. `kind` is the class of the model.
 
     Raises:
         UnsupportedModelError: if no such model can be built.
@@ -112,24 +109,28 @@ def _from_config(config: PreTrainedConfig, kind: Any) -> nn.Module:
 
 
 def _built(small: PreTrainedConfig, kind: Any) -> Any:
-    """Return a model of a small configuration, after it has read one token.
-
-    Raises:
-        ValueError: if it is not small.
-    """
+    """Return a model of a small configuration, after it has read one token."""
     with torch.device("meta"):
         shape = _from_config(copy.deepcopy(small), kind)
     size = sum(one.numel() for one in shape.parameters())
     if size > MOST:
         raise ValueError(f"it has {size / 1e6:.0f} million parameters")
     model: Any = _from_config(small, kind)
+    ids = torch.ones((books(small), 1), dtype=torch.long)
+    return in_double(model, lambda one: one(**given(one, ids)))
+
+
+def in_double(model: Any, read: Callable[[Any], object]) -> Any:
+    """Return a model with random weights in float64, or in float32 if it needs that.
+
+    `read` evaluates it, and tells which it needs.
+    """
     if hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation("eager")  # others have no float64
-    one = torch.ones((books(small), 1), dtype=torch.long)
     for dtype in (torch.float64, torch.float32):  # some code is for float32 alone
         try:
             with torch.no_grad():
-                drawn(model, dtype)(**given(model, one))
+                read(drawn(model, dtype))
             break
         except RuntimeError:
             if dtype is torch.float32:
@@ -155,24 +156,12 @@ def _words(error: Exception) -> str:
     text = str(error).strip().partition("\n")[0][:200]
     if isinstance(error, ValueError | RuntimeError | ImportError) and text:
         return text
-    return (
-        f"its code fails on these sizes ({text[:80]})"
-        if _plain(text)
-        else "its code fails on these sizes"
-    )
-
-
-def _plain(text: str) -> bool:
-    return bool(text) and "NoneType" not in text and "object" not in text
+    is_plain = text and "NoneType" not in text and "object" not in text
+    return "its code fails on these sizes" + (f" ({text[:80]})" if is_plain else "")
 
 
 def _small(config: PreTrainedConfig, heads: int) -> PreTrainedConfig:
-    """Return a small copy of a configuration.
-
-    Args:
-        config: of a causal model of text.
-        heads: that it has at the most, with states of their width; 0: all.
-    """
+    """Return a small copy of a configuration, with at most so many heads; 0: all."""
     small = copy.deepcopy(config)
     for part in (small, *_parts(small)):
         _fill(part)
@@ -281,12 +270,7 @@ def _narrow(config: PreTrainedConfig, most: int) -> None:
 
 
 def drawn(model: Any, dtype: torch.dtype) -> Any:
-    """Return a model with random weights under which positions change the logits.
-
-    Args:
-        model: whose own weights are replaced.
-        dtype: of the weights.
-    """
+    """Return a model with new weights, under which positions change the logits."""
     model = model.to(dtype).eval()
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():

@@ -1,8 +1,8 @@
 """Rotary positions of latent attention: one rotary key for all heads.
 
-Rotates the last channels of each head as RoPE does. Keys of all heads have the same
-numbers there, so that a cache of latent vectors stores them once. The first channels
-are left alone.
+Rotates the last channels of each head as RoPE does. All heads share these channels of
+the key, so a cache of latent vectors stores them once. The first channels are not
+rotated.
 
 Formula: a head is `[c, r]`. Its logit is `(c_q . c_k + R(i) r_q . R(j) r_k) / sqrt(d)`
 with `r_k` of the first head for all heads. R(p) rotates pair m of n by
@@ -13,8 +13,9 @@ Layout: adjacent pairs the channels (0, 1), (2, 3), ... of r, half channel i wit
 i + n.
 Scaling: DeepSeek sets `attention` to 1 beside scaling=yarn, and multiplies all logits
 instead.
-Shared key: a network that projects one key to r has it in every head, and nothing is
-replaced. In a network of this package, the projection of the first head serves all.
+Shared key: a model with latent attention projects one key r for all heads, and the
+scheme leaves it as it is. A model of this package projects a key for each head, and the
+scheme takes the r of the first head for all.
 """
 
 from typing import Literal

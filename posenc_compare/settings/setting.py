@@ -15,7 +15,6 @@ Norm = Literal["layer", "rms"]
 Convolution = Literal["none", "canon", "canon_a", "kv_shift"]
 STDLIB = "stdlib"  # the name of the default corpus
 SEEDS = (1 << 63) - 1  # the largest seed
-LENGTHS = ("scaled", "published")
 
 
 class Text(Protocol):

@@ -73,7 +73,6 @@ class CanonA(Still):
             nn.init.uniform_(weight, -(TAPS**-0.5), TAPS**-0.5, generator)
 
     def attended(self, x: Tensor) -> Tensor:
-        """Return the input of attention, `(batch, seq, width)`."""
         return _summed(x, self.a)
 
 
@@ -91,16 +90,13 @@ class Canon(CanonA):
     def projected(
         self, q: Tensor, k: Tensor, v: Tensor, x: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values, `(batch, seq, width)` each."""
         of_q, of_k, of_v = self.b
         return _summed(q, of_q), _summed(k, of_k), _summed(v, of_v)
 
     def read(self, x: Tensor) -> Tensor:
-        """Return the input of the perceptron, `(batch, seq, width)`."""
         return _summed(x, self.c)
 
     def hidden(self, x: Tensor) -> Tensor:
-        """Return the perceptron's hidden channels, `(batch, seq, 4 width)`."""
         return _summed(x, self.d)
 
 
@@ -118,7 +114,6 @@ class KVShift(Still):
     def projected(
         self, q: Tensor, k: Tensor, v: Tensor, x: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values, `(batch, seq, width)` each."""
         scores = F.linear(x, self.shares)
         wide = torch.promote_types(scores.dtype, torch.float32)
         shares = scores.to(wide).sigmoid()

@@ -12,20 +12,22 @@ from support.records import record, stored
 HEAVY = ("torch", "pandas", "seaborn", "matplotlib", "numpy", "einops")
 
 
-RUN = str(Path(__file__).parents[2] / "results" / "language" / "1500")
+LIGHT = """
+import sys
+from posenc_compare.cli import main
+for words in (["--help"], ["run", "--help"], ["--version"], ["status", RUN]):
+    sys.argv = ["posenc-compare", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+    assert not set(HEAVY) & set(sys.modules), words
+"""
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["run", "--help"], ["--version"], ["status", RUN]]
-)
-def test_what_needs_no_scheme_imports_nothing_heavy(words: list[str]) -> None:
-    code = (
-        "import sys\n"
-        f"sys.argv = ['posenc-compare', *{words!r}]\n"
-        "from posenc_compare.cli import main\n"
-        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        f"assert not set({HEAVY!r}) & set(sys.modules), sys.modules.keys()\n"
-    )
+def test_what_needs_no_scheme_imports_nothing_heavy(root: Path) -> None:
+    run = str(root / "results" / "language" / "1500")
+    code = f"HEAVY, RUN = {HEAVY!r}, {run!r}{LIGHT}"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )

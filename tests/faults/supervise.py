@@ -1,10 +1,12 @@
 """Compute cells under a scheduler, as `run` does, without its tables and plots.
 
-Takes one JSON text and prints one: what stopped it, by how many bytes this process
-grew at its largest, and when each record was written.
+As a program it takes one JSON text and prints one: what stopped it, by how many bytes
+this process grew at its largest, and when each record was written.
 """
 
 import json
+import os
+import subprocess
 import sys
 import time
 from contextlib import closing
@@ -43,6 +45,35 @@ def cells(asked: dict[str, Any]) -> list[Cell]:
     variants = parse_variants(asked["schemes"])
     settings = Settings(probe, (training,), tuple(range(asked.get("seeds", 1))))
     return plan(variants, asked["measures"], settings, 1)
+
+
+def ask(
+    folder: Path, schemes: str, measures: list[str], **asked: Any
+) -> tuple[list[Any], list[dict[str, Any]], dict[tuple[str, str], dict[str, Any]]]:
+    """Run this program on cells; it must succeed, and every record be intact.
+
+    Returns:
+        What it prints, what its schemes log, and records by label and measure.
+    """
+    limits = {"workers": 2, "timeout": 120.0, "memory": 64.0}
+    asked["limits"] = limits | asked.get("limits", {})
+    asked |= {"out": str(folder / "run"), "schemes": schemes, "measures": measures}
+    (log := folder / "log").touch()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", __file__, json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "POSENC_TEST_LOG": str(log)},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    logged = [json.loads(line) for line in log.read_text().splitlines()]
+    store = Store(folder / "run")
+    records = list(store.records())
+    assert not store.damaged
+    assert len(records) == len(list(store.cells.glob("*")))
+    found = {(r["label"], r["spec"]["measure"]["name"]): r for r in records}
+    return json.loads(done.stdout), logged, found
 
 
 def forget_plugins() -> None:

@@ -176,8 +176,7 @@ def test_a_crash_or_a_full_disk_loses_nothing(
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "value"),
-    [(packed, "PACKED", 99), (storing, "write_file", None)],
+    ("module", "name", "value"), [(packed, "PACKED", 99), (storing, "write_file", None)]
 )
 def test_what_cannot_be_packed_stays_as_it_is(
     store: Store, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, value: Any

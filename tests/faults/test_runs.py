@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from supervise import cells, forget_plugins
 from support.filesystem import result
+from support.processes import children, gone_within, wait_for
 
 from posenc_compare.records.store import SCHEMA, Store
 from posenc_compare.run.compute import compute
@@ -137,42 +138,6 @@ def finish(process: subprocess.Popen, seconds: float = 120) -> tuple[str, str]:
     return out, err
 
 
-def children(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        facts = fields(int(place.name))
-        if facts and facts[1] == str(pid):
-            found.append(int(place.name))
-    return found
-
-
-def fields(pid: int) -> list[str]:
-    """Return state, parent, ... of a process; nothing if there is none."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return []
-    facts = text.rpartition(")")[2].split()
-    return [] if facts[0] == "Z" else facts
-
-
-def wait_for(ready: Callable[[], Any], seconds: float = 60) -> Any:
-    """Return what `ready` returns once it is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := ready()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.005)
-    return found
-
-
-def gone_within(pids: list[int], seconds: float) -> bool:
-    wait = time.monotonic() + seconds
-    while any(map(fields, pids)) and time.monotonic() < wait:
-        time.sleep(0.01)
-    return not any(map(fields, pids))
-
-
 def checkpointed(folder: Path) -> dict[str, int]:
     """Return the last step that is safe, of every training under way."""
     steps = {}
@@ -227,14 +192,14 @@ def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory, corpus: str):
-    """A run that was killed ten times, with what was seen each time."""
+    """A run that was killed several times, with what was seen each time."""
     folder = tmp_path_factory.mktemp("killed") / "run"
     words = ["run", "--schemes", GRID["schemes"], "--corpus", corpus, "--seeds=1"]
     words += ["--measures", ",".join(GRID["measures"]), f"--set=steps={GRID['steps']}"]
     words += [*SIZES, "--workers=1", "--out", folder, "--format=json"]
     draw = random.Random(0)
     lost, slow = [], []
-    for kill in range(10):
+    for kill in range(6):
         before = state(folder)
         process = start(*words)
         at = len(before) + draw.randrange(0, 3) if kill % 2 else -1
@@ -257,7 +222,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory, corpus: str):
     return folder, words, (last.returncode, out, err), lost, slow
 
 
-def test_a_run_killed_ten_times_loses_nothing(killed, wanted: dict[str, bytes]) -> None:
+def test_a_run_killed_many_times_loses_nothing(
+    killed, wanted: dict[str, bytes]
+) -> None:
     folder, _, (code, out, err), lost, slow = killed
     assert code == 0, err
     assert not lost

@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.filesystem import (
-    CELL,
-    Crash,
-    Seam,
-    body,
-    sealed,
-    snapshot,
-    within,
-)
+from support.filesystem import CELL, Crash, Seam, body, sealed, snapshot, within
 
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.records.cells import Cell

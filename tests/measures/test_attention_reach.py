@@ -35,6 +35,19 @@ def rows_of(name: str, probe: Probe, **options: Any) -> dict:
     return {(row.quantity, row.case, row.x): row for row in rows}
 
 
+def test_without_content_nope_has_all_keys() -> None:
+    rows = rows_of("nope", NoContent(tokens=32))
+    for n in (32, 64, 128, 256, 512):
+        assert rows["effective_keys", "", n].value == pytest.approx(n, rel=1e-12)
+    for share in (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8):
+        for case, lengths in (("L", 1), ("16 L", 16)):
+            if share < lengths:
+                found = rows["attention_beyond", case, share].value
+                assert found == pytest.approx(1 - share / lengths, rel=1e-12)
+            else:
+                assert ("attention_beyond", case, share) not in rows
+
+
 def test_without_content_alibi_is_a_geometric_sum() -> None:
     rows = rows_of("alibi", NoContent(tokens=32))
 

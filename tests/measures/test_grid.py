@@ -52,6 +52,14 @@ class ColumnsOnly(Scheme):
         return x + positions[..., 1:]
 
 
+@register("shifted", family="absolute", axes=2)
+class Shifted(Scheme):
+    """Is zero in the middle of two rows."""
+
+    def embed(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return x + positions[..., :1] - 1
+
+
 @register("ahead", family="bias", axes=2)
 class Ahead(Scheme):
     """Adds ten for each row, and one for each column, that a key lies ahead."""
@@ -273,6 +281,17 @@ def test_the_middle_cell_sees_sinusoids_by_the_mean_cosine() -> None:
         assert arrays["grid_similarity"][0][row][column] == pytest.approx(
             sum(turns) / 16, rel=1e-3
         )
+
+
+def test_a_zero_vector_has_no_direction() -> None:
+    here = probe("2x3")
+    arrays = portrait(Variant("rows_only"), here, Progress()).arrays
+    ((first, second),) = arrays["grid_similarity"]
+    assert all(map(math.isnan, first))
+    assert second == [1, 1, 1]
+    # The middle of two by one columns and rows is column 0: nothing to compare with.
+    arrays = portrait(Variant("shifted"), here, Progress()).arrays
+    assert "grid_similarity" not in arrays
 
 
 def test_a_grid_is_written_with_its_sizes() -> None:

@@ -1,5 +1,6 @@
 """Inside a trained network: probes, token sizes, distances and rotary pairs."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -150,6 +151,25 @@ def test_pairs_stand_from_the_fastest_to_the_slowest(layout: str) -> None:
     assert use is not None
     assert use.shape == (2, 8)
     assert (use[:, 0] > 20 * use[:, 1:].max(dim=1).values).all()
+
+
+def test_use_of_pairs_is_the_product_of_two_mean_norms() -> None:
+    model, _, states = network("rope_learned")
+    turns = model.own[1].frequency  # the slowest pair comes first in this layer
+    turns.data = turns.data.flip(0)
+    with torch.no_grad():
+        use = _use(model, states)
+        assert use is not None
+        for number, layer in enumerate(model.layers):
+            q, k, _, _ = layer.projected(states[number])
+            for pair in range(8):
+                means = []
+                for part in (q, k):
+                    both = part[..., 2 * pair : 2 * pair + 2].double()
+                    norms = [math.hypot(*one) for one in both.flatten(0, 2).tolist()]
+                    means.append(math.fsum(norms) / len(norms))
+                column = 7 - pair if number else pair
+                assert use[number, column] == pytest.approx(means[0] * means[1])
 
 
 def test_numbers_of_a_scheme_that_has_none_give_a_reason() -> None:

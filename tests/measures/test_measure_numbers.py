@@ -155,6 +155,8 @@ def test_attention_is_timed_after_a_first_round_and_gradients_beside_gradients(
     assert found["forward_ratio", 2, ""] == 2.5
     assert found["gradient_ms", 2, ""] == 9000
     assert found["gradient_ratio", 2, ""] == 9 / 6
+    assert found["decode_ms", 2, ""] == 5000
+    assert found["decode_ratio", 2, ""] == 2.5
     assert found["forward_mib", 2, ""] == found["gradient_mib", 2, ""] == 3
 
 

@@ -19,6 +19,11 @@ def notes(measure, name: str, probe: Probe = PROBE) -> dict:
     return {(row.case, row.x): row.note for row in rows if row.value is not None}
 
 
+def test_zero_is_no_rounding() -> None:
+    assert rounding_note(0.0, 1.0, PROBE) == ""
+    assert set(notes(shift_error, "alibi").values()) == {""}
+
+
 def test_the_limit_grows_with_the_numbers_and_their_sums() -> None:
     last = math.ulp(1.0)
     assert rounding_note(384 * last, 1.0, PROBE) == "rounding"

@@ -436,13 +436,7 @@ class BiasTests(LogitTests):
 
 
 class RotaryTests(LogitTests):
-    """A scheme that multiplies each pair of channels by a complex factor.
-
-    Attributes:
-        rotates: the scheme that refuses an odd head, if it is one inside.
-    """
-
-    rotates: ClassVar[str] = ""
+    """A scheme that multiplies each pair of channels by a complex factor."""
 
     places: ClassVar[Any] = [[0, 1, 2, 100, 500, -4], [3, 4, 5, 9, 50, 11]]
 
@@ -463,13 +457,6 @@ class RotaryTests(LogitTests):
         scheme = self.trained(self.half)
         places = close_positions(scheme)
         check_rotation_keeps_close_positions_apart(scheme.query, places)
-
-    def test_an_odd_head_is_refused(self) -> None:
-        with pytest.raises(
-            ConfigError,
-            match=f"^{self.rotates or self.name}: head_dim must be .*, got 7",
-        ):
-            self.build(Case(head_dim=7))
 
 
 class EmbedTests(SchemeTests):

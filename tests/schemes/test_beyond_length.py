@@ -46,7 +46,7 @@ def released(chunk: int, local: int) -> int:
 class TestDualChunk(RotaryTests):
     """Dual chunk attention against the three lists of positions of its paper."""
 
-    name, rotates = "dual_chunk", "rope"
+    name = "dual_chunk"
     causal = True
     published = {
         "chunk": (2560, 4096, (40, 80, 320)),
@@ -76,7 +76,6 @@ class TestDualChunk(RotaryTests):
         ({"chunk": 6, "local": 4, "far": 8}, "far must be 0 or at least 9, .*, got 8"),
         ({"chunk": 3, "local": 7, "far": 4}, "far must be 0 or at least 5, .*, got 4"),
         ({"far": -1}, "far must be 0 or at least 47, .*, got -1"),
-        ({"layout": "pairs"}, "layout must be adjacent or half"),
     ]
 
     def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
@@ -189,7 +188,7 @@ class TestMrRope(RotaryTests):
     def test_frequencies_equal_the_slow_reference(
         self, base: float, length: int, head_dim: int, factor: float, kind: str
     ) -> None:
-        sizes = {"head_dim": head_dim, "length": length}
+        sizes: dict[str, Any] = {"head_dim": head_dim, "length": length}
         scheme = self.make(**sizes, base=base, factor=factor, kind=kind)
         got = speeds(scheme).tolist()
         # At most 17 products and powers, of 2**-53 each, in a number up to 1.
@@ -285,7 +284,7 @@ REROPE_PLACES = [0, 1, 2, 5, 9, 10, 11, 40]
 class TestRerope(RotaryTests):
     """ReRoPE against complex numbers, one pair of channels at a time."""
 
-    name, rotates = "rerope", "rope"
+    name = "rerope"
     causal = True
     published = {"window": (1024, 4096, (16, 32, 128))}
     sizes = {"model_dim": 16, "heads": 2, "length": 8}
@@ -317,7 +316,6 @@ class TestRerope(RotaryTests):
         ({"window": -1}, "window must be at least 0, got -1"),
         ({"leak": 1.5}, "leak must be from 0 to 1, got 1.5"),
         ({"leak": -0.1}, "leak must be from 0 to 1, got -0.1"),
-        ({"layout": "pairs"}, "layout must be adjacent or half"),
         (Case({"stretched": True}, length=1), "stretched needs a length of at"),
     ]
 
@@ -349,7 +347,7 @@ def read_at_of_self_extend(i: int, j: int, group: int, window: int) -> int:
 class TestSelfExtend(RotaryTests):
     """Self-Extend against complex numbers, one pair of channels at a time."""
 
-    name, rotates = "self_extend", "rope"
+    name = "self_extend"
     causal = True
     published = {"window": (1024, 4096, (16, 32, 128))}
     sizes = {"model_dim": 16, "heads": 2, "length": 64}
@@ -373,7 +371,6 @@ class TestSelfExtend(RotaryTests):
     errors = [
         ({"group": 0}, "group must be at least 1, got 0"),
         ({"window": -1}, "window must be at least 0, got -1"),
-        ({"layout": "pairs"}, "layout must be adjacent or half"),
     ]
 
     def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
@@ -417,7 +414,7 @@ def read_at_of_string_rope(past: int, shift: int, window: int) -> int:
 class TestStringRope(RotaryTests):
     """STRING against complex numbers, one pair of channels at a time."""
 
-    name, rotates = "string_rope", "rope"
+    name = "string_rope"
     causal = True
     published = {
         "shift": (43_253, 131_072, (21, 42, 169)),
@@ -443,7 +440,6 @@ class TestStringRope(RotaryTests):
         ({"window": -1}, "window must be from 0 to shift=21, got -1"),
         ({"window": 22}, "window must be from 0 to shift=21, got 22"),
         ({"shift": 3}, "window must be from 0 to shift=3, got 4"),
-        ({"layout": "pairs"}, "layout must be adjacent or half"),
     ]
 
     def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:

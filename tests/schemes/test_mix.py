@@ -41,23 +41,6 @@ def build(name: str, geometry: Geometry = GEOMETRY, **options: Any) -> Scheme:
         return Variant(name, options).build(geometry).double()
 
 
-@pytest.mark.parametrize("name", ["rope", "alibi", "nope", "pope", "fox", "t5_bias"])
-@pytest.mark.parametrize("layer", [0, 1, 2, 3])
-def test_by_layers_with_one_scheme_twice_is_that_scheme(name: str, layer: int) -> None:
-    geometry = replace(GEOMETRY, layer=layer, layers=4)
-    scheme = build("mix", geometry, first=name, second=name, every=2)
-    alone, x, q = build(name, geometry), normal(2, 7, 32), normal(2, 4, 7, 8)
-    results = [
-        attention(
-            q, q, q, scheme=each, positions=torch.arange(7), state=each.token_state(x)
-        )
-        for each in (scheme, alone)
-    ]
-    assert torch.equal(*results)
-    assert scheme.scale(8) == alone.scale(8)
-    assert scheme.query_init_gain(8) == alone.query_init_gain(8)
-
-
 @pytest.mark.parametrize(
     ("every", "chosen"), [(1, "0123456"), (2, "135"), (4, "3"), (9, "")]
 )

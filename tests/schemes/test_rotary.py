@@ -26,7 +26,7 @@ from scipy.linalg import expm
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention, attention_logits
-from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.fope import identity
 from posenc_compare.schemes.scheme import Geometry
@@ -431,6 +431,16 @@ class TestMRope(RotaryTests):
             for m, a in enumerate(axes)
         ]
 
+    @pytest.mark.parametrize("order", ["sections", "interleaved"])
+    @pytest.mark.parametrize("layout", ["adjacent", "half"])
+    def test_equal_ids_are_rope(self, order: str, layout: str) -> None:
+        x, positions = normal(2, 2, 5, 16), torch.tensor([0, 1, 70, 500, 15962])
+        text = positions[:, None].expand(5, 3)
+        rope = self.make(name="rope", layout=layout)
+        scheme = self.make(order=order, layout=layout)
+        assert torch.equal(scheme.query(x, text), rope.query(x, positions))
+        assert torch.equal(scheme.key(x, text), rope.key(x, positions))
+
 
 class TestPRope(RotaryTests):
     """p-RoPE against complex numbers, one pair at a time."""
@@ -760,10 +770,6 @@ class TestRopeLearned(RotaryTests):
     def test_bfloat16_keeps_close_positions_apart(self) -> None:
         scheme = self.build(Case()).requires_grad_(False)
         check_rotation_keeps_close_positions_apart(scheme.query, CLOSE_POSITIONS)
-
-    def test_an_odd_head_is_refused(self) -> None:
-        with pytest.raises(ConfigError, match="head_dim must be even, got 7"):
-            create("rope_learned", model_dim=7, heads=1)
 
 
 def complex_product(q: Tensor, k: Tensor, distance: int, layout: str) -> complex:

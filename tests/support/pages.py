@@ -15,10 +15,7 @@ ATTRIBUTES = set(
     "alt aria-label aria-labelledby charset class content data-value href http-equiv "
     "id lang name role scope src tabindex width".split()
 )
-ADDRESSES = {
-    "href": "#[a-z0-9-]+",
-    "src": "data:image/png;base64,[A-Za-z0-9+/=]+",
-}
+ADDRESSES = {"href": "#[a-z0-9-]+", "src": "data:image/png;base64,[A-Za-z0-9+/=]+"}
 
 
 class Page(HTMLParser):

@@ -1,0 +1,193 @@
+"""A checkpoint: its files on this machine, its configuration and its weights."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import LocalEntryNotFoundError
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.utils import logging
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.hf.candidates import RULES
+
+DESCRIBED = ("*.json",)  # files that say what a model is, without its weights
+READ = (*DESCRIBED, "*.safetensors", "*.model", "*.txt", "*.jinja")
+BASES = ("rope_theta", "rotary_emb_base", "rope_base")
+NUMBERS = (*BASES, "factor", "partial_rotary_factor", "rotary_pct", "beta_fast")
+HEADS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")  # with logits of each token
+
+
+def local_place(model: str, patterns: Sequence[str]) -> Path:
+    """Return where a checkpoint lies; of a hub, files of these patterns are fetched.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    path = Path(model)
+    if path.exists():
+        return path
+    if path.is_absolute() or model.startswith((".", "~")) or len(path.parts) > 2:
+        raise _no_model(model, "there is no such folder or file")
+    try:
+        return Path(snapshot_download(model, allow_patterns=[*patterns]))
+    except LocalEntryNotFoundError as error:
+        reason = "it is not on this machine, and the hub cannot be reached"
+        raise _no_model(model, reason) from error
+    except Exception as error:  # no name, no such name
+        raise _no_model(model, reason_of(error)) from error
+
+
+def sha256_of(place: Path) -> str:
+    """Return the hash of all files of a checkpoint, with their names.
+
+    Those of a folder are in its folders too; those of a GGUF file are itself and what
+    lies beside it as JSON, which transformers reads with it.
+    """
+    folder = place if place.is_dir() else place.parent
+    found = folder.rglob("*") if place.is_dir() else [place, *folder.glob("*.json")]
+    whole = hashlib.sha256()
+    for path in sorted(filter(Path.is_file, found)):
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        whole.update(f"{path.relative_to(folder)} {digest}\n".encode())
+    return whole.hexdigest()
+
+
+def configuration_in(place: Path) -> Any:
+    """Return the configuration of a checkpoint.
+
+    Raises:
+        ConfigError: if there is none that can be read, or it says two things.
+    """
+    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
+    folder = place.parent if given else place
+    path = folder / "config.json"
+    if not given and not path.is_file():
+        raise _no_model(str(place), f"{path.name} is not there")
+    if not given:
+        _check_config(path)
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False, **given)
+    except Exception as error:  # whatever a configuration makes transformers raise
+        reason = reason_of(error)
+        if "trust_remote_code" in str(error):
+            reason = "one that needs code from its folder, which is never run here"
+        raise ConfigError(
+            f"{place.name}: configuration must be one that transformers reads, got "
+            f"{reason}"
+        ) from error
+
+
+def _check_config(path: Path) -> None:
+    """Refuse rope parameters that transformers passes over, or reads otherwise."""
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: must be JSON, got {reason_of(error)}") from error
+    if not isinstance(given, dict):
+        raise ConfigError(f"{path}: must be an object, got {type(given).__name__}")
+    parts = {"": given, "rope_scaling": given.get("rope_scaling")}
+    parts["rope_parameters"] = given.get("rope_parameters")
+    stated: dict[str, float] = {}
+    for part, values in parts.items():
+        for name, value in values.items() if isinstance(values, dict) else ():
+            where = f"{part}.{name}".lstrip(".")
+            if name in NUMBERS and not _is_number(value):
+                raise ConfigError(
+                    f"{where} must be a number, got {value!r:.60}; "
+                    f"{_as_number(value)} would work"
+                )
+            if name in BASES and value is not None:
+                stated[where] = float(value)
+            if part and name in ("rope_type", "type") and value not in RULES:
+                known = ", ".join(sorted(RULES))
+                more = "; 'longrope' is its name now" if value == "su" else ""
+                raise ConfigError(
+                    f"{where} must be of {known}, got {value!r:.60}{more}"
+                    if value not in ROPE_INIT_FUNCTIONS
+                    else f"{where}: rope here has no {value!r}"
+                )
+    if len({*stated.values()}) > 1:
+        found = " and ".join(f"{name}={value:g}" for name, value in stated.items())
+        raise ConfigError(f"config.json must state one base, got {found}")
+    heads, width = given.get("num_attention_heads"), given.get("head_dim")
+    if isinstance(width, int) and width % 2 and heads:
+        raise ConfigError(f"head_dim must be even, got {width}; {width + 1} would work")
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (
+        isinstance(value, int | float) and not isinstance(value, bool)
+    )
+
+
+def _as_number(value: object) -> str:
+    try:
+        return f"{float(str(value)):g}"
+    except ValueError:
+        return "10000.0"
+
+
+def _no_model(model: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"model must be a folder with a config.json, a name on the hub or a GGUF file, "
+        f"got {model[:200]!r}: {reason}"
+    )
+
+
+def reason_of(error: Exception) -> str:
+    """Return the kind of an error and its first line."""
+    return f"{type(error).__name__}: {error}".strip().partition("\n")[0][:300]
+
+
+def load(place: Path, config: Any) -> tuple[Any, list[str]]:
+    """Return a checkpoint in float32, and the names of weights that nothing reads.
+
+    Args:
+        place: a folder or a GGUF file.
+        config: of it.
+
+    Raises:
+        ConfigError: if transformers cannot load it, or it lacks weights.
+    """
+    stated = (config.architectures or [""])[0]
+    own = getattr(transformers, stated, None) if stated.endswith(HEADS) else None
+    kind: Any = own or (AutoModelForCausalLM if type(config) in CAUSAL else AutoModel)
+    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()  # its report of weights
+    try:
+        model, found = kind.from_pretrained(
+            place.parent if given else place,
+            dtype=torch.float32,
+            output_loading_info=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,  # refused below
+            **given,
+        )
+    except Exception as error:  # whatever a file makes transformers raise
+        raise ConfigError(
+            f"model must be one that transformers loads, got {reason_of(error)}"
+        ) from error
+    finally:
+        logging.set_verbosity(before)
+    for name, stored, built in sorted(found["mismatched_keys"]):
+        raise ConfigError(
+            f"model {place.name}: {name[:120]} must have the shape that the "
+            f"configuration states, {tuple(built)}, got {tuple(stored)}"
+        )
+    lacking = sorted(found["missing_keys"])
+    if lacking:  # transformers draws such weights at random
+        raise ConfigError(
+            f"model {place.name}: must have all weights, lacks {len(lacking)}, the "
+            f"first of them {lacking[0][:120]}"
+        )
+    return model, sorted(found["unexpected_keys"])

@@ -1,0 +1,39 @@
+"""Processes of this machine: whose children they are, and when they are gone."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def fields(pid: int) -> list[str]:
+    """Return state, parent, ... of a process that runs; nothing if there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return []
+    facts = text.rpartition(")")[2].split()
+    return [] if facts[0] == "Z" else facts  # which waits to be buried
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    every = [int(place.name) for place in Path("/proc").glob("[0-9]*")]
+    return [one for one in every if fields(one)[1:2] == [str(pid)]]
+
+
+def wait_for(ready: Callable[[], Any], seconds: float = 60) -> Any:
+    """Return what `ready` returns once it is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := ready()):
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.005)
+    return found
+
+
+def gone_within(pids: list[int], seconds: float) -> bool:
+    """Return whether no process is left after that time, at most."""
+    wait = time.monotonic() + seconds
+    while any(map(fields, pids)) and time.monotonic() < wait:
+        time.sleep(0.01)
+    return not any(map(fields, pids))
