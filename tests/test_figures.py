@@ -21,7 +21,7 @@ from posenc_compare.records.load import load_records
 from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.plots.paper import on_paper, paper_of
+from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -77,7 +77,7 @@ def records_of(folder: str, schemes: str) -> tuple[Record, ...]:
 
 
 def drawn(name: str, records: tuple[Record, ...], size: str = "page") -> Figure | None:
-    with on_paper(paper_of(size, None)):
+    with on_paper(size):
         figure = PLOTS.get(name)(list(records))
     assert figure is None or isinstance(figure, Figure)
     return figure

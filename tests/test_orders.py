@@ -136,6 +136,17 @@ def test_networks_as_trained_have_the_interval_of_the_scalings() -> None:
     assert cell.half_width == pytest.approx(half_width(scores[:, 0].mean(1)))
 
 
+def test_a_case_without_a_number_in_the_chosen_columns_has_no_row() -> None:
+    records = with_windows(RNG.normal(size=(1, 1, 4)), [[0, 1, 2, 3]])
+    for one in records:
+        read = {**one["quantities"]["gain"], "headline": {"cases_of": "gain"}}
+        one["quantities"]["read"] = {**read, "name": "read"}
+        for case, x in (("pi", 8), ("ntk", 16)):
+            one["rows"].append(row(3.5, quantity="read", case=case, x=x))
+    (found,) = display_tables(labelled(records, arrays=False), "16")
+    assert [first for first, *_ in found.rows] == ["rope + ntk"]
+
+
 def test_windows_of_five_digits_are_those_of_a_number_with_all() -> None:
     scores = 3 + RNG.random(size=(3, 2, 8))
     records = with_windows(scores, [[*range(8)]] * 3)

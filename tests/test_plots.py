@@ -32,16 +32,18 @@ from posenc_compare.records.record import (
     Status,
 )
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
+from posenc_compare.show.differences import Difference
 from posenc_compare.show.plots.clock_hands import angles_of_code
 from posenc_compare.show.plots.codes import cosines
 from posenc_compare.show.plots.drawing import draw_all, images
 from posenc_compare.show.plots.extrapolation import binned
 from posenc_compare.show.plots.frames import equal_groups, joined
 from posenc_compare.show.plots.maps import below_largest
-from posenc_compare.show.plots.paper import OWN, on_paper, paper_of
-from posenc_compare.show.plots.place import Change, draw_place
+from posenc_compare.show.plots.paper import on_paper
+from posenc_compare.show.plots.place import draw_place
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import FAINT, FIRST, LABEL, looks, safe
+from posenc_compare.stats.intervals import half_width
 
 # These need many schemes, many rates or other records: `test_predictions.py`,
 # `test_sensitivity.py`, `test_retrieval.py`.
@@ -473,7 +475,7 @@ def test_many_schemes_have_a_column_of_tasks_for_each_family() -> None:
     figure = drawn("tasks", records)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [f"{t}, {f}" for t in ("copy", "sort") for f in FAMILIES[1:]]
-    with on_paper(paper_of("column", None)):
+    with on_paper("column"):
         narrow = drawn("tasks", records)
     assert [axes.get_title(loc="left") for axes in narrow.axes] == ["copy", "sort"]
 
@@ -730,27 +732,30 @@ def test_perturbation_shows_schemes_where_they_change_something() -> None:
 
 
 def test_the_place_of_ones_own_scheme_is_marked_among_all() -> None:
-    changes = [
-        Change("rope", 0.3, 0.1, 0.5),
-        Change("mine_$x$", -0.1, -0.2, 0.0, own=True),
-        Change("alibi", 0.0, np.nan, np.nan),
-    ]
-    figure = draw_place(changes, "bits per byte less those of alibi")
+    half = np.array([-1.0, 1.0]) / half_width([-1.0, 1.0])
+    changes = {
+        "rope": Difference(0.3 + 0.2 * half, np.nan),
+        "nope": Difference(np.array([0.1]), np.nan),
+        "lost": Difference(np.array([]), np.nan),
+    }
+    figure = draw_place("mine_$x$", changes, "bits per byte less those of mine")
     figure.draw_without_rendering()
     (axes,) = figure.axes
     names = [text.get_text() for text in axes.get_yticklabels()]
-    assert names == ["1. mine_$x$", "2. alibi", "3. rope"]
+    assert names == ["1. mine_$x$", "2. nope", "3. rope"]
+    nothing = pytest.approx([np.nan] * 2, nan_ok=True)
+    low, high = 0.3 - 0.2, 0.3 + 0.2
     assert lines_of(axes)[1:] == [
-        [[-0.2, 0.0], [0, 0]],
-        [[-0.1], [0]],
-        [pytest.approx([np.nan] * 2, nan_ok=True), [1, 1]],
-        [[0.0], [1]],
-        [[0.1, 0.5], [2, 2]],
-        [[0.3], [2]],
+        [nothing, [0, 0]],
+        [[0.0], [0]],
+        [nothing, [1, 1]],
+        [[0.1], [1]],
+        [pytest.approx([low, high]), [2, 2]],
+        [[pytest.approx(0.3)], [2]],
     ]
     colours = [line.get_color() for line in axes.lines]
     assert colours[1] == colours[2] != colours[3] == colours[5]
-    assert axes.get_xlabel() == "bits per byte less those of alibi"
+    assert axes.get_xlabel() == "bits per byte less those of mine"
 
 
 def test_pdf_has_its_fonts_inside(tmp_path: Path) -> None:
@@ -761,40 +766,14 @@ def test_pdf_has_its_fonts_inside(tmp_path: Path) -> None:
     assert b"/Type3" not in data
 
 
-def test_a_user_chooses_width_and_style(tmp_path: Path) -> None:
-    style = tmp_path / "my.mplstyle"
-    style.write_text("# mine\n\nfont.size: 13 # large\naxes.facecolor: eeeeee\n")
-    paper = paper_of("column", style)
+def test_a_user_chooses_the_width() -> None:
     assert drawn("extrapolation", full("rope")).get_figwidth() == 7.0
-    with on_paper(paper):
+    with on_paper("column"):
         figure = drawn("extrapolation", full("rope"))
     assert figure.get_figwidth() == 3.4
     assert figure.get_suptitle() == ""  # the caption of a paper has the setting
-    plain, mine = (
-        draw_all(full("rope"), tmp_path, plots="extrapolation", format="svg", paper=one)
-        and (tmp_path / "extrapolation.svg").read_text()
-        for one in (OWN, paper)
-    )
-    assert ("#eeeeee" in plain, "#eeeeee" in mine) == (False, True)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("font.size: 12x", "Key font.size: Could not convert"),
-        ("fnt.size: 12", "no setting 'fnt.size'"),
-        ("font.size 12", "no setting 'font.size 12'"),
-        (None, "No such file"),
-    ],
-)
-def test_a_style_that_cannot_be_used_is_refused(
-    text: str | None, reason: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "a.mplstyle"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(ConfigError, match=reason) as caught:
-        paper_of("", path)
-    assert "\n" not in str(caught.value)
+def test_an_unknown_width_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="size must be"):
-        paper_of("poster", None)
+        draw_all(full("rope"), tmp_path, size="poster")

@@ -27,10 +27,9 @@ from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show import report
-from posenc_compare.show.about import warnings_of
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.plots.drawing import DPI
-from posenc_compare.show.report import report_html, write_report
+from posenc_compare.show.report import report_html, warnings_of, write_report
 from posenc_compare.stats.pairs import FEWEST
 
 PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]
@@ -164,12 +163,12 @@ def test_plots_are_inside_the_page_and_one_that_fails_is_named(tmp_path: Path) -
 
 def test_plots_stand_below_the_last_table_of_their_measure() -> None:
     sections = [
-        report.Section("a", Table("first", [], [], measures=frozenset({"a", "b"})), []),
-        report.Section("b", Table("second", [], [], measures=frozenset({"a"})), []),
-        report.Section("c", Table("third", [], []), []),
+        report.Section("a", Table("first", [], [], measures=frozenset({"a", "b"}))),
+        report.Section("b", Table("second", [], [], measures=frozenset({"a"}))),
+        report.Section("c", Table("third", [], [])),
     ]
     plates = [
-        report.Plate(f"{i}{measure}", "caption", measure, 9, "data:,")
+        report.Plate(f"{i}{measure}", "caption", measure, b"")
         for i, measure in enumerate(("a", "b", "a", "c", ""))
     ]
     rest = report.place(plates, sections)
@@ -204,25 +203,29 @@ def test_the_best_are_named_from_so_many_seeds_on(seeds: int) -> None:
     assert (best in words) == enough
 
 
-def test_the_best_of_the_last_column_that_has_any() -> None:
+def test_the_best_of_the_last_column_that_has_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cells = {
         "a": [Cell(1.0, best=True), Cell(2.0, best=True)],
         "b": [Cell(1.5), Cell(2.1, best=True)],
         "lost": [Cell(note="failed"), Cell(note="failed")],
     }
 
-    def best() -> Any:
+    def best() -> str:
         rows: list[list[str | Cell]] = [[name, *some] for name, some in cells.items()]
         below = {1: ("no better at 64: a",), 2: ("no better at 128: b",)}
         table = Table("t", ["scheme", "64", "128 ↓"], rows, below=below)
-        found = report.best_of(report.Section("id", table, []))
-        return found and (found.column, found.names, found.below)
+        monkeypatch.setattr(report, "display_tables", lambda records: [table])
+        words = page([record()]).words
+        return words.partition("Nothing was trained")[0].partition("ok;")[2]
 
-    assert best() == ("128 ↓", ["a", "b"], ("no better at 128: b",))
+    rest = "significantly better than all other schemes in t , column"
+    assert f" a , b are each {rest} 128 ↓. No better at 128: b." in best()
     cells["a"][1] = cells["b"][1] = Cell(2.0)
-    assert best() == ("64", ["a"], ("no better at 64: a",))
+    assert f" a is {rest} 64. No better at 64: a." in best()
     cells["a"][0] = Cell(1.0)
-    assert best() is None
+    assert "No scheme is significantly better than all others." in best()
 
 
 def test_every_reason_to_claim_less_is_listed() -> None:

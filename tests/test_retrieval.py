@@ -11,8 +11,15 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.records.quantities import Quantity, Row
 from posenc_compare.records.record import MeasureSpec, Record, SchemeSpec, Spec
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.advice import advice
-from posenc_compare.show.retrieval import chance, misled, retrieval_tables, scores
+from posenc_compare.show.frame import Frame
+from posenc_compare.show.retrieval import (
+    advice,
+    chance,
+    misled,
+    retrieval_rows,
+    retrieval_tables,
+    scores,
+)
 from posenc_compare.show.tables import display_tables
 
 QUANTITIES = {
@@ -69,17 +76,20 @@ def made(seeds: int = 6, pi: int = 10, yarn: int = 25) -> list[Record]:
     ]
 
 
+def scores_of(records: list[Record]) -> Frame:
+    return scores(retrieval_rows(records))
+
+
 def test_scores_pool_seeds_and_bits_stay_by_seed() -> None:
-    found = scores(made())
-    assert [*found] == [
-        (rule, length)
+    found = scores_of(made())
+    assert [*found.index] == [
+        (length, rule)
         for length in (1024, 2048)
         for rule in ("as trained", "pi", "yarn")
     ]
-    score = found["yarn", 2048]
-    assert (score.asked, round(score.found)) == (180, 150)
-    assert score.mean_bits("text") == pytest.approx(1.2 + 0.25)
-    assert np.isnan(score.mean_bits("source"))
+    score = found.loc[2048, "yarn"]
+    assert (score["needles"], round(score["found"])) == (180, 150)
+    assert score["text_bits_per_byte"] == pytest.approx(1.2 + 0.25)
 
 
 def test_the_table_has_wilson_intervals_and_where_bits_mislead() -> None:
@@ -96,7 +106,7 @@ def test_the_table_has_wilson_intervals_and_where_bits_mislead() -> None:
         "bits mislead at 2048: pi has fewer bits of text than yarn, and finds 0.33 of "
         "the needles, not 0.83",
     )
-    lines = misled(scores(made(pi=25)), ["text"])
+    lines = misled(scores_of(made(pi=25)))
     assert [line for line in lines if "2048" in line] == []
     assert retrieval_tables([]) == []
 
@@ -195,9 +205,9 @@ def with_factor(one: Record, factor: float) -> Record:
 
 def test_rules_of_several_factors_are_apart() -> None:
     wide = [with_factor(record("yarn", 1024, seed, 2, 2.0), 8.0) for seed in range(6)]
-    found = scores([*made(), *wide])
-    assert found["yarn, factor 2", 1024].share == pytest.approx(25 / 30)
-    assert found["yarn, factor 8", 1024].share == pytest.approx(2 / 30)
+    share = scores_of([*made(), *wide])["share"]
+    assert share[1024, "yarn, factor 2"] == pytest.approx(25 / 30)
+    assert share[1024, "yarn, factor 8"] == pytest.approx(2 / 30)
     one, other = advice([*made(), *wide]), advice([*wide, *made()])
     assert one.rules == other.rules == ("yarn, factor 2",)
     within = {row["rule"]: row["bits within"] for row in one.rows}
@@ -232,8 +242,8 @@ def without_bits(records: list[Record], rules: tuple[str, ...]) -> list[Record]:
 
 
 def test_bits_that_are_missing_are_no_bits() -> None:
-    found = scores(without_bits(made(), ("pi",)))
-    assert np.isnan(found["pi", 2048].mean_bits("text"))
+    bits = scores_of(without_bits(made(), ("pi",)))["text_bits_per_byte"]
+    assert np.isnan(bits[2048, "pi"])
     (table,) = retrieval_tables(without_bits(made(), ("pi",)))
     assert not [line for line in table.lines if ": pi has" in line]
 

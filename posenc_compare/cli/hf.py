@@ -103,7 +103,7 @@ def recommend(
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
     from posenc_compare.records.load import load_records
-    from posenc_compare.show.advice import Advice, advice
+    from posenc_compare.show.retrieval import Advice, advice
 
     aim = target(model, length)
     within = aim.factor == 1

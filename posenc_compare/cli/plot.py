@@ -33,9 +33,6 @@ def plot(
             "settings."
         ),
     ] = "",
-    style: Annotated[
-        Path | None, typer.Option(help="Matplotlib style file for all figures.")
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder to write to; default: the first folder.")
     ] = None,
@@ -48,7 +45,6 @@ def plot(
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection
     from posenc_compare.show.plots.drawing import draw_all
-    from posenc_compare.show.plots.paper import paper_of
 
     failed: list[str] = []
 
@@ -56,10 +52,9 @@ def plot(
         say(line)
         failed.append(line)
 
-    paper = paper_of(size, style)
     selection = Selection(schemes, measures, tasks, all_versions)
     records = load_records(folders, say, selection=selection)
-    paths = draw_all(records, out or folders[0], warn, plots, format, paper)
+    paths = draw_all(records, out or folders[0], warn, plots, format, size)
     for path in paths:
         tell(str(path))
     if not paths:

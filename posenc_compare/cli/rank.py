@@ -172,7 +172,7 @@ def _write(
     """Write the tables, a plot of the place of each scheme, and a page with both."""
     from posenc_compare.records.files import write_file
     from posenc_compare.show.plots.place import place_plot
-    from posenc_compare.show.report import plate, report_html
+    from posenc_compare.show.report import Plate, report_html
     from posenc_compare.show.tables import write_tables
     from posenc_compare.show.tasks import page_name
 
@@ -183,7 +183,7 @@ def _write(
         path = out / f"place-{page_name(label)}.png"
         write_file(path, image)
         caption = "Scores less those of the scheme, at the length that the axis names."
-        plates.append(plate(path.stem, caption, "extrapolation", image))
+        plates.append(Plate(path.stem, caption, "extrapolation", image))
         written.append(path)
     page = report_html(every, f"{', '.join(labels)} among all schemes", plates)
     write_file(out / "rank.html", page.encode())

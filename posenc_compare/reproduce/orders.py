@@ -179,12 +179,12 @@ def verdict(found: Iterable[Outcome]) -> str:
 def order_table(name: str, order: PublishedOrder, found: list[Outcome]) -> Table:
     """Return a table with a row for each claim."""
     seeds = max((len(outcome.differences) for outcome in found), default=1)
-    rows: list[list[str | Cell]] = [
+    rows = [
         [
             str(outcome.claim),
             Cell(
                 outcome.mean if len(outcome.differences) else None,
-                None if math.isnan(outcome.half_width) else outcome.half_width,
+                outcome.half_width,
                 len(outcome.differences),
             ),
             "" if math.isnan(outcome.p) else f"{outcome.p:.3f}",

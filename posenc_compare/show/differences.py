@@ -12,23 +12,12 @@ import numpy as np
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.quantities import Better, Curve, Headline, Quantity
 from posenc_compare.records.record import Record
-from posenc_compare.show.columns import Chosen, Column
+from posenc_compare.show import frame
 from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.frame import (
-    Floats,
-    Mean,
-    by_scheme,
-    cell_of,
-    means_of,
-    of_headline,
-    of_quantity,
-    rows_of,
-    values_of,
-    views_of,
-)
-from posenc_compare.show.ranking import by_family_of
+from posenc_compare.show.frame import Floats, Mean
+from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.setting import setting_line, texts_of
-from posenc_compare.show.tables import by_x
+from posenc_compare.show.tables import Chosen, by_x
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
@@ -41,7 +30,7 @@ WITH = f"with half width of its {LEVEL:.0%} interval"
 
 @dataclass(frozen=True)
 class Difference:
-    """Scores of another scheme less those of one, over their common seeds.
+    """Scores of another scheme less those of one.
 
     Attributes:
         values: one for each common seed.
@@ -52,32 +41,22 @@ class Difference:
     p: float
 
     @property
-    def n(self) -> int:
-        """Return how many seeds are common."""
-        return len(self.values)
-
-    @property
     def mean(self) -> float:
         """Return the mean over common seeds; NaN where there are none."""
         return float(self.values.mean()) if len(self.values) else math.nan
 
     def cell(self, better: Better = "neither") -> Cell:
         """Return it for a table, with the seeds that are better, and with p."""
-        if not len(self.values):
+        n, more = len(self.values), ""
+        if not n:
             return Cell()
-        width, more = half_width(self.values), ""
         if better != "neither":
             sign = 1 if better == "higher" else -1
-            more = f", {int((sign * self.values > 0).sum())}/{len(self.values)}"
+            more = f", {int((sign * self.values > 0).sum())}/{n}"
         if not math.isnan(self.p):
             more += f", p {self.p:.3f}"
-        return Cell(
-            self.mean,
-            None if math.isnan(width) else width,
-            len(self.values),
-            more=more,
-            star=self.p <= ALPHA,
-        )
+        star = self.p <= ALPHA
+        return Cell(self.mean, half_width(self.values), n, more=more, star=star)
 
 
 def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:
@@ -87,7 +66,7 @@ def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:
     """
     if not others:
         return []
-    values = values_of([one, *others])
+    values = frame.values_of([one, *others])
     rows: Floats = values[1:] - values[0]
     return [
         Difference(row[np.isfinite(row)], float(p))
@@ -102,16 +81,8 @@ def baseline_tables(
 
     A cell is the mean difference from the baseline with its 95 % interval, in how many
     of the common seeds the scheme is better, and the p value of a difference, adjusted
-    for all schemes of the column.
-
-    Args:
-        records: of the comparison.
-        baseline: label of the scheme to compare with.
-        columns: comma-separated headings or globs of those to show, or titles of
-            quantities that have one column; all, if empty.
-
-    Raises:
-        ConfigError: if no training is of that scheme, or no table has such a column.
+    for all schemes of the column. `columns` are as in `display_tables`, or titles of
+    quantities that have one column.
     """
     tasks, chosen = by_task(records), Chosen(columns)
     labels = {record.label for some in tasks.values() for record in some}
@@ -122,13 +93,28 @@ def baseline_tables(
         raise ConfigError(f"no training is of baseline {baseline[:80]!r}{near}")
     tables = []
     for task, some in tasks.items():
-        other_text, setting = _other_text(some, baseline), setting_line(some)
+        texts: dict[str, set[tuple[str, str]]] = {}
+        for record in some:
+            texts.setdefault(record.label, set()).update(texts_of([record]))
+        other_text = {k for k, own in texts.items() if own != texts.get(baseline)}
+        about = f"{WITH}. {setting_line(some)}"
         for title, quantity, found in _outcomes(some):
-            shown = chosen.of(found)
-            heading = f"{prefix(task)}{title}"
-            table = _baseline_table(heading, quantity, shown, baseline, other_text)
-            if table:
-                tables.append(replace(table, about=f"{WITH}. {setting}"))
+            shown, better = chosen.of(found), quantity.better
+            seeds = [c.means[baseline].n for c in shown if baseline in c.means]
+            families = {k: mean.family for c in shown for k, mean in c.means.items()}
+            labels = by_family_of(families, families.keys() - {baseline})
+            if labels and seeds:
+                cells = [_cells(c, labels, baseline, better, other_text) for c in shown]
+                table = Table(
+                    f"{prefix(task)}{title}: difference from {baseline}",
+                    ["scheme", *(column.name for column in shown)],
+                    [[label, *(column[label] for column in cells)] for label in labels],
+                    max(seeds),
+                    (f"{better} is better; * p ≤ {ALPHA:g}", *_without_p(cells)),
+                    about=about,
+                    note=f"{WITH}; seeds that are better; p",
+                )
+                tables.append(table)
     chosen.check()
     if not tables:
         raise ConfigError(
@@ -140,7 +126,7 @@ def baseline_tables(
 
 def _outcomes(records: list[Record]) -> Iterator[tuple[str, Quantity, list[Column]]]:
     """Yield title, quantity and columns of what has a better end, curves first."""
-    means, views = means_of(records), views_of(records).items()
+    means, views = frame.means_of(records), frame.views_of(records).items()
     for (measure, name), view in sorted(
         views, key=lambda item: not isinstance(item[1], Curve)
     ):
@@ -148,64 +134,23 @@ def _outcomes(records: list[Record]) -> Iterator[tuple[str, Quantity, list[Colum
         if quantity.better == "neither":
             continue
         if isinstance(view, Curve):
-            own = of_quantity(means, measure, name)
-            named = [(m.scheme, m) for m in rows_of(own[own["case"] == ""])]
+            own = frame.of_quantity(means, measure, name)
+            named = [(m.scheme, m) for m in frame.rows_of(own[own["case"] == ""])]
             columns = by_x(measure, named, quantity.better)
             yield f"{quantity.heading} by {quantity.x}", quantity, columns
         elif isinstance(view, Headline):
-            own = by_scheme(of_headline(means, measure, view))
-            column = Column(quantity.heading, measure, own)
-            yield quantity.heading, quantity, [column]
+            own = frame.by_scheme(frame.of_headline(means, measure, view))
+            yield quantity.heading, quantity, [Column(quantity.heading, measure, own)]
 
 
-def _other_text(records: list[Record], baseline: str) -> set[str]:
-    """Return the schemes that were not tested on the text of the baseline."""
-    texts: dict[str, set[tuple[str, str]]] = {}
-    for record in records:
-        texts.setdefault(record.label, set()).update(texts_of([record]))
-    return {label for label in texts if texts[label] != texts.get(baseline)}
-
-
-def _baseline_table(
-    title: str,
-    quantity: Quantity,
-    columns: list[Column],
-    baseline: str,
-    other_text: set[str],
-) -> Table | None:
-    """Return the differences of one quantity; of schemes of another text, a reason."""
-    families = {k: mean.family for c in columns for k, mean in c.means.items()}
-    labels = by_family_of(families, families.keys() - {baseline})
-    seeds = [c.means[baseline].n for c in columns if baseline in c.means]
-    if not labels or not seeds:
-        return None
-    cells = [
-        _baseline_cells(column, labels, baseline, quantity.better, other_text)
-        for column in columns
-    ]
-    lines = [f"{quantity.better} is better; * p ≤ {ALPHA:g}"]
-    common = {k: max(column[k].n for column in cells) for k in sorted(labels)}
-    if few := [label for label, count in common.items() if 0 < count < FEWEST]:
-        some = "" if max(common.values()) < FEWEST else f": {', '.join(few)}"
-        lines.append(f"no p, for {FEWEST} seeds are needed{some}")
-    return Table(
-        f"{title}: difference from {baseline}",
-        ["scheme", *(column.name for column in columns)],
-        [[label, *(column[label] for column in cells)] for label in labels],
-        max(seeds),
-        tuple(lines),
-        note=f"{WITH}; seeds that are better; p",
-    )
-
-
-def _baseline_cells(
+def _cells(
     column: Column,
     labels: list[str],
     baseline: str,
     better: Better,
     other_text: set[str],
 ) -> dict[str, Cell]:
-    """Return every scheme's cell in a column."""
+    """Return every scheme's cell in a column; of schemes of another text, a reason."""
     means = column.means
     found = {k: Cell(note=means[k].note if k in means else "") for k in labels}
     found |= {k: Cell(note="of another text") for k in other_text & found.keys()}
@@ -218,47 +163,50 @@ def _baseline_cells(
     return found
 
 
+def _without_p(columns: list[dict[str, Cell]]) -> Iterator[str]:
+    """Yield a line that names the schemes with too few seeds for a test, if any has."""
+    common = {k: max(column[k].n for column in columns) for k in sorted(columns[0])}
+    if few := [label for label, count in common.items() if 0 < count < FEWEST]:
+        some = "" if max(common.values()) < FEWEST else f": {', '.join(few)}"
+        yield f"no p, for {FEWEST} seeds are needed{some}"
+
+
 def place_table(records: Iterable[Record], own: str) -> Table:
     """Return the neighbours of a scheme by its score at the longest test.
 
-    Args:
-        records: trainings of all schemes on language.
-        own: label of the scheme.
-
-    Raises:
-        ConfigError: if there is no training of the scheme, or none of another.
+    There must be trainings of the scheme and of another.
     """
     curves = _curves(records, own)
     ends = min(curves[own]), max(curves[own])
     compared = {x: _compared(curves, own, x) for x in ends}
-
-    def lead(name: str, x: float) -> float:
-        """Return how far `own` is ahead, over common seeds; if it has none, a score."""
+    leads = {}  # how far `own` is ahead, over common seeds; if it has none, scores
+    for x in ends:
+        leads[x] = {own: 0.0, **{k: one.mean for k, one in compared[x].items()}}
         if not curves[own][x].values:
-            return curves[name][x].mean if x in curves[name] else math.nan
-        if name == own:
-            return 0.0
-        return compared[x][name].mean if name in compared[x] else math.nan
-
-    def score(name: str) -> list[tuple[bool, float]]:
-        leads = [lead(name, x) for x in reversed(ends)]
-        return [(math.isnan(one), 0.0 if math.isnan(one) else one) for one in leads]
-
+            leads[x] = {k: curve[x].mean for k, curve in curves.items() if x in curve}
+    first, last = ends
     apart = {  # schemes without a seed in common, which are in no order with `own`
         k
-        for k, one in compared[ends[1]].items()
-        if curves[own][ends[1]].values and curves[k][ends[1]].values and not one.n
+        for k, one in compared[last].items()
+        if curves[own][last].values and curves[k][last].values and not len(one.values)
     }
+
+    def score(name: str) -> list[float]:
+        found = (leads[x].get(name, math.nan) for x in (last, first))
+        return [math.inf if math.isnan(one) else one for one in found]
+
     ranked = sorted(sorted(curves.keys() - apart), key=score)
     at = ranked.index(own)
-    placed = any(not math.isnan(lead(k, ends[1])) for k in ranked if k != own)
+    placed = any(math.isfinite(score(k)[0]) for k in ranked if k != own)
     rows: list[list[str | Cell]] = []
     for i in range(max(0, at - NEAR), min(at + NEAR + 1, len(ranked))):
         name = ranked[i]
         row: list[str | Cell] = [str(i + 1) if placed else "", name]
         for x in ends:
             mean, other = curves[name].get(x), compared[x].get(name)
-            row.append(replace(cell_of(mean), half_width=None) if mean else "")
+            row.append(
+                replace(frame.cell_of(mean), half_width=math.nan) if mean else ""
+            )
             row.append(other.cell() if other else "" if name == own else Cell())
         rows.append(row)
     lines = [_sentence(x, compared[x].values()) for x in ends]
@@ -291,13 +239,6 @@ def at_the_end(
     """Return the longest test that a scheme has a score of, and differences there.
 
     They are the scores of other schemes less its own.
-
-    Args:
-        records: trainings of all schemes on language.
-        own: label of the scheme.
-
-    Raises:
-        ConfigError: if there is no training of the scheme, or none of another.
     """
     curves = _curves(records, own)
     scored = [x for x, mean in curves[own].items() if mean.values]
@@ -308,8 +249,8 @@ def at_the_end(
 def _curves(records: Iterable[Record], own: str) -> dict[str, dict[float, Mean]]:
     """Return the scores of schemes by test length, with those of one and another."""
     curves: dict[str, dict[float, Mean]] = {}
-    means = of_quantity(means_of(records), *SCORE)
-    for mean in rows_of(means[means["case"] == ""]):
+    means = frame.of_quantity(frame.means_of(records), *SCORE)
+    for mean in frame.rows_of(means[means["case"] == ""]):
         curves.setdefault(mean.scheme, {})[mean.x] = mean
     if own not in curves or len(curves) < 2:
         raise ConfigError(
@@ -335,8 +276,7 @@ def _sentence(x: float, found: Iterable[Difference]) -> str:
         return f"at {x:g}: no test, {FEWEST} common seeds are needed"
     ahead = sum(one.p <= ALPHA and one.mean > 0 for one in tested)
     behind = sum(one.p <= ALPHA and one.mean < 0 for one in tested)
-    rest = len(tested) - ahead - behind
     return (
         f"at {x:g}: significantly better than {ahead} of {len(tested)}, worse than "
-        f"{behind}; no difference shown for {rest}"
+        f"{behind}; no difference shown for {len(tested) - ahead - behind}"
     )

@@ -7,8 +7,9 @@ would act on.
 
 import csv
 import io
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ class Cell:
 
     Attributes:
         mean: over seeds; None if there is no number.
-        half_width: of its 95 % interval; None for a single seed, and where all seeds
+        half_width: of its 95 % interval; NaN for a single seed, and where all seeds
             have the same number up to rounding.
         n: how many seeds there are.
         note: what they say; where there is no number, why.
@@ -46,7 +47,7 @@ class Cell:
     """
 
     mean: float | None = None
-    half_width: float | None = None
+    half_width: float = math.nan
     n: int = 0
     note: str = ""
     rounding: bool = False
@@ -73,7 +74,7 @@ class Table:
 
     name: str
     head: list[str]
-    rows: list[list[str | Cell]]
+    rows: Sequence[Sequence[str | Cell]]
     seeds: int = 1
     lines: tuple[str, ...] = ()
     measures: frozenset[str] = frozenset()
@@ -133,7 +134,7 @@ def mean_text(
     """Return the mean of a cell with its half width, as `write` writes numbers."""
     mean = "0" if cell.rounding else write(cell.mean or 0.0)
     width = cell.half_width
-    return mean if width is None else f"{mean} {sign} {write(width)}"
+    return mean if math.isnan(width) else f"{mean} {sign} {write(width)}"
 
 
 def words_behind(cell: Cell, seeds: int) -> str:
@@ -144,28 +145,21 @@ def words_behind(cell: Cell, seeds: int) -> str:
 
 def as_markdown(tables: Iterable[Table]) -> str:
     """Return tables in Markdown, with the lines beneath each."""
-    parts = [
-        [
-            f"**{markdown(table.title)}**",
-            markdown_table(table.head, table.body, table.best),
-            *map(markdown, table.lines),
-        ]
-        for table in tables
-    ]
-    return "\n".join("\n\n".join(part) + "\n" for part in parts)
+    parts = []
+    for table in tables:
+        grid = markdown_table(table.head, table.body, table.best)
+        title = f"**{markdown(table.title)}**"
+        parts.append("\n\n".join([title, grid, *map(markdown, table.lines)]) + "\n")
+    return "\n".join(parts)
 
 
 def markdown_table(
     head: list[str], body: Iterable[Row], best: Places = frozenset()
 ) -> str:
     """Return a Markdown table whose cells show as they are written, the best bold."""
-    rows = [
-        [
-            f"**{markdown(str(cell))}**" if (i, j) in best else markdown(str(cell))
-            for j, cell in enumerate(row)
-        ]
-        for i, row in enumerate(body)
-    ]
+    rows = [[markdown(str(cell)) for cell in row] for row in body]
+    for i, j in best:
+        rows[i][j] = f"**{rows[i][j]}**"
     heads = [markdown(name) for name in head]
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
 
@@ -185,11 +179,10 @@ def csv_text(head: list[str], body: Iterable[Iterable[object]]) -> str:
     """Return CSV whose texts no spreadsheet takes for a formula; numbers stay."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(head)
-    rows = [[_guard(cell) for cell in row] for row in body]
+    rows = [
+        [f"'{c}" if isinstance(c, str) and FORMULA.match(c) else c for c in row]
+        for row in body
+    ]
     form = {"lineterminator": "\n", "quoting": csv.QUOTE_NONNUMERIC}
     csv.writer(text, **form).writerows(rows)
     return text.getvalue()
-
-
-def _guard(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

@@ -127,14 +127,14 @@ def values_of(means: Iterable[Mean]) -> Floats:
     return np.array([[values.get(s, np.nan) for s in seeds] for values in found])
 
 
-def cell_of(mean: Mean, *, best: bool = False) -> Cell:
+def cell_of(mean: Mean, best: bool = False) -> Cell:
     """Return a mean for a table; a spread that is rounding is none."""
     if not mean.values:
         return Cell(note=mean.note)
     values = [*mean.values.values()]
     return Cell(
         mean.mean,
-        None if settled(values) else mean.half_width,  # as one value alone is
+        math.nan if settled(values) else mean.half_width,  # as one value alone is
         len(values),
         mean.note,
         rounding=any(values) and not rounded_away(values).any(),
@@ -187,13 +187,11 @@ def _mean(rows: list[Any]) -> dict[str, object]:
         scores = np.array([row.windows[0] for row in known])
         found["half_width"] = crossed_half_width(scores, known[0].windows[1])
     return {
-        **{name: getattr(rows[0], name) for name in (*PLACE, "unit")},
+        **rows[0]._asdict(),
         **found,
         "documents": documents,
         "note": "; ".join(dict.fromkeys(row.note for row in rows if row.note)),
         "records": tuple(row.record for row in rows),
-        "source": rows[0].source,
-        "settings": rows[0].settings,
     }
 
 

@@ -65,16 +65,9 @@ def _float(table: Table, label: str) -> str:
         for j, one in enumerate(row)
         if isinstance(one, Cell) and one.mean is not None
     }
-    caption = latex(table.caption)
-    text = _tabular(
-        table.head,
-        rows,
-        numeric,
-        caption=caption,
-        label=label,
-        position="tb",
-        position_float="centering",
-    )
+    place = {"position": "tb", "position_float": "centering"}
+    names = {"caption": latex(table.caption), "label": label}
+    text = _tabular(table.head, rows, numeric, **place, **names)
     lines = [f"{_raised(letter)} {latex(note)}" for note, letter in letters.items()]
     lines += map(latex, table.lines)
     if not lines:
@@ -106,13 +99,7 @@ def _stacked(heading: str) -> str:
 
 
 def _cell(cell: str | Cell, seeds: int, letters: dict[str, str]) -> str:
-    """Return a cell of a comparison of so many seeds.
-
-    Args:
-        cell: a text or a number.
-        seeds: of the comparison.
-        letters: of the notes of the table, to which its note is added.
-    """
+    """Return a cell of a comparison of so many seeds."""
     if isinstance(cell, str):
         return latex(cell)
     if cell.mean is None:

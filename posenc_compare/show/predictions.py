@@ -16,16 +16,9 @@ import pandas as pd
 from posenc_compare.records.quantities import Curve, Headline
 from posenc_compare.records.record import Record
 from posenc_compare.registry import SCORES
+from posenc_compare.show import frame
 from posenc_compare.show.format import Table
-from posenc_compare.show.frame import (
-    Floats,
-    Frame,
-    by_scheme,
-    means_of,
-    of_headline,
-    of_quantity,
-    views_of,
-)
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.correlation import FEWEST_DRAWN, correlation, holm
@@ -33,16 +26,8 @@ from posenc_compare.stats.correlation import FEWEST_DRAWN, correlation, holm
 ABSOLUTE = "is absolute"
 WHENS = ("longest test", "longest test minus training length", "training length")
 """Where on a trained curve an outcome is."""
-HEAD = {
-    "quantity": "quantity",
-    "n": "n",
-    "rho": "rho",
-    "schemes": "95% over schemes",
-    "families": "95% over families",
-    "given_absolute": f"given {ABSOLUTE!r}",
-    "p": "p",
-    "p_holm": "p (Holm)",
-}
+HEAD = ("quantity", "n", "rho", "95% over schemes", "95% over families")
+HEAD += (f"given {ABSOLUTE!r}", "p", "p (Holm)")
 COLUMNS = [
     *("outcome", "quantity", "control", "n", "rho", "schemes_low", "schemes_high"),
     *("families_low", "families_high", "given_absolute", "p", "p_holm"),
@@ -65,14 +50,19 @@ def predictions(records: Iterable[Record]) -> Frame:
     """
     records = list(records)
     probed = [record for record in records if not record.task]
-    measures = _measures(probed)
+    means = frame.means_of(probed)
+    measures: dict[str, dict[str, float]] = {}
+    for (measure, _), view in frame.views_of(probed).items():
+        if isinstance(view, Headline):
+            own = frame.by_scheme(frame.of_headline(means, measure, view))
+            measures[view.quantity.heading] = {k: m.mean for k, m in own.items()}
     found: list[dict[str, object]] = []
     for task, some in by_task(records).items():
-        means = means_of(some)
-        for (measure, name), view in views_of(some).items():
+        means = frame.means_of(some)
+        for (measure, name), view in frame.views_of(some).items():
             if isinstance(view, Curve) and name in SCORES:
                 heading = f"{prefix(task)}{view.quantity.heading}"
-                own = of_quantity(means, measure, name)
+                own = frame.of_quantity(means, measure, name)
                 found += _of_curve(heading, own[own["case"] == ""], measures)
     return pd.DataFrame(found, columns=[*COLUMNS, "curve", "when", "of_start"])
 
@@ -88,102 +78,63 @@ def _of_curve(
     scores = known.pivot_table("mean", index=["scheme", "family"], columns="x")
     schemes, families = (scores.index.get_level_values(i) for i in (0, 1))
     absolute = np.array(families == "absolute", float)
-    first, last = (
-        scores[x].to_numpy() for x in (scores.columns[0], scores.columns[-1])
-    )
-    short, long = (f"{x:g}" for x in (scores.columns[0], scores.columns[-1]))
+    points = scores.columns[0], scores.columns[-1]
+    first, last = (scores[x].to_numpy() for x in points)
+    short, long = (f"{x:g}" for x in points)
     names = (f"at {long}", f"at {long} minus at {short}", f"at {short}")
     start = f"{heading} at {short}"
-    for name, when, values in zip(
-        names, WHENS, (last, last - first, first), strict=True
-    ):
-        found = {
-            (quantity, False): np.array([of.get(k, math.nan) for k in schemes])
-            for quantity, of in measures.items()
-        }
-        found[ABSOLUTE, True] = absolute
+    outcomes = (last, last - first, first)
+    for name, when, outcome in zip(names, WHENS, outcomes, strict=True):
+        quantities = [
+            (name, False, np.array([of.get(k, math.nan) for k in schemes]))
+            for name, of in measures.items()
+        ]
+        quantities.append((ABSOLUTE, True, absolute))
         if when != WHENS[-1]:
-            found[start, True] = first
-        for row in _correlations(found, values, absolute, list(families)):
-            outcome = {"outcome": f"{heading} {name}", "curve": heading, "when": when}
-            yield {**row, **outcome, "of_start": row["quantity"] == start}
-
-
-def _correlations(
-    quantities: Mapping[tuple[str, bool], Floats],
-    outcome: Floats,
-    absolute: Floats,
-    families: list[str],
-) -> Iterator[dict[str, object]]:
-    """Yield the correlation of every quantity and control with an outcome."""
-    found = {
-        key: one
-        for key, x in quantities.items()
-        if (one := correlation(x, outcome, absolute, families))
-    }
-    tested = [math.nan if control else one.p for (_, control), one in found.items()]
-    for ((name, control), one), p in zip(found.items(), holm(tested), strict=True):
-        ends = (*one.over_schemes, *one.over_families)
-        numbers = (one.n, one.rho, *ends, one.given, one.p, float(p))
-        yield dict(zip(COLUMNS[1:], (name, control, *numbers), strict=True))
-
-
-def _measures(probed: list[Record]) -> dict[str, dict[str, float]]:
-    """Return every headline quantity without training, by heading and scheme."""
-    means = means_of(probed)
-    return {
-        view.quantity.heading: {
-            scheme: mean.mean
-            for scheme, mean in by_scheme(of_headline(means, measure, view)).items()
-        }
-        for (measure, _), view in views_of(probed).items()
-        if isinstance(view, Headline)
-    }
+            quantities.append((start, True, first))
+        rows = []
+        for quantity, control, values in quantities:
+            if one := correlation(values, outcome, absolute, list(families)):
+                ends = (*one.over_schemes, *one.over_families)
+                numbers = (one.n, one.rho, *ends, one.given, one.p)
+                facts = (f"{heading} {name}", quantity, control, *numbers)
+                row = dict(zip(COLUMNS, facts, strict=False))
+                of_start = quantity == start
+                rows.append(
+                    {**row, "curve": heading, "when": when, "of_start": of_start}
+                )
+        tested = [math.nan if row["control"] else row["p"] for row in rows]
+        for row, p in zip(rows, holm(tested), strict=True):
+            yield {**row, "p_holm": float(p)}
 
 
 def prediction_tables(found: Frame) -> list[Table]:
-    """Return a table for every outcome.
-
-    Args:
-        found: as `predictions` returns it.
-    """
-    texts = found.assign(
-        quantity=found["quantity"].mask(
-            found["control"], "control: " + found["quantity"]
-        ),
-        n=found["n"].astype(str),
-        schemes=_interval(found, "schemes"),
-        families=_interval(found, "families"),
-        rho=found["rho"].map(_signed),
-        given_absolute=found["given_absolute"].map(_signed),
-        p=found["p"].map(_share),
-        p_holm=found["p_holm"].map(_share),
-    )
+    """Return a table for every outcome of what `predictions` returns."""
+    tables = []
     few = f"n/a: fewer than {FEWEST_DRAWN} schemes or families, or all alike"
-    none = "n/a" in {*texts["schemes"], *texts["families"]}
-    return [
-        Table(
-            f"{outcome}, Spearman's correlation over schemes",
-            [*HEAD.values()],
-            some[[*HEAD]].to_numpy().tolist(),
-            lines=(few,) if none else (),
-        )
-        for outcome, some in texts.groupby("outcome", sort=False)
-    ]
+    known = found[["schemes_low", "families_low"]].notna().all(axis=None)
+    for outcome, some in found.groupby("outcome", sort=False):
+        rows = [
+            [
+                f"{'control: ' * row.control}{row.quantity}",
+                str(row.n),
+                _text(row.rho),
+                _interval(row.schemes_low, row.schemes_high),
+                _interval(row.families_low, row.families_high),
+                _text(row.given_absolute),
+                _text(row.p, ".4f"),
+                _text(row.p_holm, ".4f"),
+            ]
+            for row in some.itertuples()
+        ]
+        title = f"{outcome}, Spearman's correlation over schemes"
+        tables.append(Table(title, [*HEAD], rows, lines=() if known else (few,)))
+    return tables
 
 
-def _interval(found: Frame, over: str) -> list[str]:
-    """Return the intervals over schemes or families."""
-    ends = zip(found[f"{over}_low"], found[f"{over}_high"], strict=True)
-    return [
-        "n/a" if math.isnan(low) else f"{_signed(low)} to {_signed(high)}"
-        for low, high in ends
-    ]
+def _interval(low: float, high: float) -> str:
+    return "n/a" if math.isnan(low) else f"{_text(low)} to {_text(high)}"
 
 
-def _signed(value: float) -> str:
-    return "n/a" if math.isnan(value) else f"{value:+.2f}"
-
-
-def _share(p: float) -> str:
-    return "n/a" if math.isnan(p) else f"{p:.4f}"
+def _text(value: float, form: str = "+.2f") -> str:
+    return "n/a" if math.isnan(value) else format(value, form)

@@ -12,16 +12,39 @@ import numpy as np
 import pandas as pd
 
 from posenc_compare.records.quantities import Better
-from posenc_compare.records.record import Record
 from posenc_compare.registry import FAMILIES
 from posenc_compare.show.format import number
-from posenc_compare.show.frame import Frame, Mean, means_of, values_of, with_values
+from posenc_compare.show.frame import Frame, Mean, values_of, with_values
 from posenc_compare.stats.order import order
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
 
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-ByLabel = Mapping[str, Mean]
-"""Means of one column of a table, by the labels of its rows."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a displayed table.
+
+    Attributes:
+        name: by which it is chosen, and what stands above it without a heading.
+        measure: whose numbers it shows.
+        means: by the labels of rows.
+        better: which end is, or "neither" if schemes have no order.
+        floors: what schemes must beat.
+        heading: what stands above it, if not the name alone.
+    """
+
+    name: str
+    measure: str
+    means: Mapping[str, Mean]
+    better: Better = "neither"
+    floors: tuple[Mean, ...] = ()
+    heading: str = ""
+
+    @property
+    def sign(self) -> int:
+        """Return the sign that makes lower numbers better."""
+        return -1 if self.better == "higher" else 1
 
 
 def by_family(family: str, label: str) -> tuple[int, str]:
@@ -51,19 +74,19 @@ class Ranking:
     seeds: int
 
 
-def ranking(column: ByLabel, better: Better) -> Ranking:
+def ranking(column: Column) -> Ranking:
     """Return the ranking of the schemes of a column.
 
     `posenc_compare.stats.order` defines the groups. `{a, b} < c` means that both
     `a` and `b` differ significantly from `c`, and that not all in the braces do from
     each other; `a > b` that a higher number is better and that `a` has it.
     """
-    means = {label: mean for label, mean in column.items() if mean.values}
-    if len(means) < 2 or better == "neither":
+    means = {label: mean for label, mean in column.means.items() if mean.values}
+    if len(means) < 2 or column.better == "neither":
         return Ranking("", frozenset(), 0)
     labels, found = list(means), order(values_of(means.values()))
     groups = [[labels[place] for place in group] for group in found.groups]
-    if better == "higher":
+    if column.better == "higher":
         groups = [group[::-1] for group in groups[::-1]]
     if not groups:
         return Ranking("", frozenset(), found.seeds)
@@ -75,23 +98,23 @@ def ranking(column: ByLabel, better: Better) -> Ranking:
     ]
     if few := ", ".join(labels[place] for place in found.left_out):
         facts.append(f"without {few}: fewer than {FEWEST} seeds")
-    text = (" > " if better == "higher" else " < ").join(texts)
+    text = (" > " if column.better == "higher" else " < ").join(texts)
     best = frozenset(groups[0] if len(groups) > 1 else ())
     return Ranking(f"{text} ({'; '.join(facts)})", best, found.seeds)
 
 
-def may_rank(columns: Iterable[ByLabel]) -> bool:
+def may_rank(columns: Iterable[Column]) -> bool:
     """Return whether any two schemes have seeds enough to be put in an order."""
     return any(
-        sum(len(mean.values) >= FEWEST for mean in column.values()) >= 2
+        sum(len(mean.values) >= FEWEST for mean in column.means.values()) >= 2
         for column in columns
     )
 
 
-def order_lines(headings: Iterable[str], rankings: Sequence[Ranking]) -> list[str]:
+def order_lines(columns: Iterable[Column], rankings: Sequence[Ranking]) -> list[str]:
     """Return a line for every column that has an order, or one that there is none."""
-    known = zip(headings, rankings, strict=True)
-    lines = [f"{heading}: {one.text}" for heading, one in known if one.text]
+    known = zip(columns, rankings, strict=True)
+    lines = [f"{column.name}: {one.text}" for column, one in known if one.text]
     most = max(one.seeds for one in rankings)
     if lines or not most:
         return lines
@@ -118,25 +141,19 @@ def twins(means: Frame) -> dict[str, str]:
             years = [YEAR.search(source) for source in own["source"]]
             year = min(int(found[0]) if found else 9999 for found in years)
             groups.setdefault(frozenset(printed.items()), []).append((year, scheme))
-    found = {}
-    for some in groups.values():
-        (_, first), *others = sorted(some)
-        found |= {scheme: first for _, scheme in others}
-    return found
+    ordered = [sorted(some) for some in groups.values()]
+    return {twin: first for (_, first), *others in ordered for _, twin in others}
 
 
 def floors_of(means: Frame) -> Frame:
-    """Return the floors at each point, named by their cases.
+    """Return the floors at each point, from their means of any schemes.
 
     Schemes of the same text and budget have the same floors. Where a table holds
     several texts or budgets, the settings in the labels of schemes distinguish floors.
 
-    Args:
-        means: of the floor, of any schemes.
-
     Returns:
-        A row for each floor and point. `scheme` is the name of the floor, `schemes`
-        those that were trained and tested on the same bytes as it.
+        A row for each floor and point. `scheme` is the name of the floor, its case;
+        `schemes` are those that were trained and tested on the same bytes as it.
     """
     points: dict[tuple[str, float], list[list[Mean]]] = {}
     for mean in means.itertuples(index=False):
@@ -146,19 +163,17 @@ def floors_of(means: Frame) -> Frame:
             some.append(mean)
         else:
             known.append([mean])
-    rows = [
-        {**_floor(some, several=len(known) > 1)._asdict(), "schemes": _schemes(some)}
-        for known in points.values()
-        for some in known
-    ]
+    rows = []
+    for (name, _), known in points.items():
+        for some in known:
+            values = {seed: v for mean in some for seed, v in mean.values.items()}
+            texts = [p for p in some[0].settings if all(p in m.settings for m in some)]
+            several = len(known) > 1 and texts
+            named = f"{name} [{', '.join(texts)}]" if several else name
+            floor = with_values(some[0], dict(sorted(values.items())), scheme=named)
+            schemes = frozenset(mean.scheme for mean in some)
+            rows.append({**floor._asdict(), "schemes": schemes})
     return pd.DataFrame(rows, columns=[*means.columns, "schemes"])
-
-
-def one_floor(records: Iterable[Record], quantity: str) -> bool:
-    """Return whether all schemes of records have the same floors, of a quantity."""
-    means = means_of(records)
-    floors = floors_of(means[means["quantity"] == quantity])
-    return not floors.duplicated(["case", "x"]).any()
 
 
 def _agree(one: Mean, other: Mean) -> bool:
@@ -172,47 +187,27 @@ def _agree(one: Mean, other: Mean) -> bool:
     return all(one.values[seed] == other.values[seed] for seed in common)
 
 
-def _schemes(means: Iterable[Mean]) -> frozenset[str]:
-    return frozenset(mean.scheme for mean in means)
-
-
-def _floor(means: Sequence[Mean], *, several: bool) -> Mean:
-    """Return the mean of a floor, of what the schemes have that agree on it."""
-    values = {seed: v for mean in means for seed, v in mean.values.items()}
-    name, shared = means[0].case, means[0].settings
-    for mean in means:
-        shared = tuple(part for part in shared if part in mean.settings)
-    if several and shared:
-        name = f"{name} [{', '.join(shared)}]"
-    return with_values(means[0], dict(sorted(values.items())), scheme=name)
-
-
-def floor_lines(
-    heading: str, column: ByLabel, floors: Iterable[Mean], better: Better
-) -> Iterator[str]:
+def floor_lines(column: Column) -> Iterator[str]:
     """Yield lines on schemes of a column that are no better than their best floor.
 
     A scheme is better if its mean over common seeds is, and if the test of all pairs of
     the schemes that have this floor shows a difference where seeds allow it.
     """
-    sign = -1 if better == "higher" else 1
-    models = [floor for floor in floors if floor.values]
+    models = [floor for floor in column.floors if floor.values]
     for group in dict.fromkeys(floor.schemes for floor in models):
-        mine = {k: m for k, m in column.items() if k in group and m.values}
-        best = min(
-            (floor for floor in models if floor.schemes == group),
-            key=lambda floor: sign * floor.mean,
-        )
+        mine = {k: m for k, m in column.means.items() if k in group and m.values}
+        own = [floor for floor in models if floor.schemes == group]
+        best = min(own, key=lambda floor: column.sign * floor.mean)
         if not mine:
             continue
         array = values_of([*mine.values(), best])
         p = adjusted_p(array)[-1]
-        gaps = np.nansum(sign * (array[-1] - array), axis=1)  # above 0: better
+        gaps = np.nansum(column.sign * (array[-1] - array), axis=1)  # above 0: better
         if not np.isnan(p).all():  # too few seeds show no difference
             p = np.nan_to_num(p, nan=1.0)
         below = [name for i, name in enumerate(mine) if gaps[i] <= 0 or p[i] > ALPHA]
         if below:
             yield (
-                f"not shown to be better than the {best.scheme} at {heading}: "
+                f"not shown to be better than the {best.scheme} at {column.name}: "
                 f"{', '.join(below)}"
             )

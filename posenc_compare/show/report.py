@@ -8,8 +8,9 @@ template escapes every text.
 import base64
 import hashlib
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path, PurePath
 
@@ -19,47 +20,44 @@ from posenc_compare import __version__
 from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.records.load import Warn
-from posenc_compare.records.record import Record
+from posenc_compare.records.record import Facts, Record, Scalar
 from posenc_compare.records.sanitize import clean
-from posenc_compare.registry import PLOTS
-from posenc_compare.show.about import (
-    made_with,
-    quantity_table,
-    scheme_table,
-    warnings_of,
-)
-from posenc_compare.show.format import Table, cell_text
+from posenc_compare.registry import PLOTS, SETTINGS
+from posenc_compare.settings.presets import PRESETS
+from posenc_compare.show.format import Cell, Table, cell_text, number
 from posenc_compare.show.plots.drawing import DPI, images
+from posenc_compare.show.ranking import by_family_of
 from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import coverage
-from posenc_compare.show.tables import (
-    display_tables,
-    task_tables,
-    without_result,
-)
+from posenc_compare.show.tables import display_tables, task_tables, without_result
+from posenc_compare.stats.pairs import FEWEST
 
 PACKAGE, FOLDER = "posenc_compare.show", "web"
 TABLES = 4  # whose best schemes are named
+MANY = 6  # different values of a setting that are listed one by one
+QUICK = PRESETS["quick"].training.steps
 INCH = 144  # pixels of a page for an inch of paper: text is read from further away
 
 
 @dataclass(frozen=True)
 class Plate:
-    """A plot of a page.
-
-    Attributes:
-        name: of the plot.
-        caption: beneath it.
-        measure: below whose tables it stands; empty for none.
-        width: in pixels, where there is room.
-        address: `data:` and the image.
-    """
+    """A plot of a page, which stands below the tables of its measure, if it has one."""
 
     name: str
     caption: str
     measure: str
-    width: int
-    address: str
+    image: bytes  # PNG
+
+    @property
+    def width(self) -> int:
+        """Return its width in pixels, where there is room."""
+        pixels = int.from_bytes(self.image[16:20])  # in the header of a PNG
+        return round(pixels / DPI * INCH)
+
+    @property
+    def address(self) -> str:
+        """Return the image as a link."""
+        return f"data:image/png;base64,{base64.b64encode(self.image).decode()}"
 
 
 @dataclass
@@ -68,34 +66,7 @@ class Section:
 
     id: str
     table: Table
-    plates: list[Plate]
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best schemes of a table, in the last column that has any.
-
-    Attributes:
-        section: of the table.
-        column: its heading.
-        names: of the schemes.
-        below: lines on schemes that do not beat a floor in this column.
-    """
-
-    section: Section
-    column: str
-    names: list[str]
-    below: tuple[str, ...]
-
-
-def best_of(section: Section) -> Best | None:
-    """Return the best schemes of a table; None if no difference is significant."""
-    table = section.table
-    if not table.best:
-        return None
-    column = max(j for _, j in table.best)
-    names = [table.body[i][0] for i, j in sorted(table.best) if j == column]
-    return Best(section, table.head[column], names, table.below.get(column, ()))
+    plates: list[Plate] = field(default_factory=list)
 
 
 def write_report(
@@ -106,18 +77,7 @@ def write_report(
     *,
     plots: bool = True,
 ) -> None:
-    """Write the report of records to a file.
-
-    Args:
-        records: as `load_records` returns them.
-        title: of the page.
-        path: of the file; it is replaced if it is there.
-        warn: called with a line for every plot that is not in it.
-        plots: whether to draw any.
-
-    Raises:
-        StoreError: if the file cannot be written.
-    """
+    """Write the report of records, as `load_records` returns them, to a file."""
     text = report_html(records, title, plates_of(records, warn) if plots else ())
     try:
         write_file(path, text.encode())
@@ -126,23 +86,19 @@ def write_report(
 
 
 def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ()) -> str:
-    """Return the page.
-
-    Args:
-        records: as `load_records` returns them.
-        title: of the page.
-        plates: its plots.
-    """
+    """Return the page of records, as `load_records` returns them."""
     tables = enumerate(display_tables(records))
-    sections = [Section(f"table-{i}", table, []) for i, table in tables]
-    card = scorecard(records)
-    if card:
-        sections.insert(0, Section("scorecard", card, []))
+    sections = [Section(f"table-{i}", table) for i, table in tables]
+    if card := scorecard(records):
+        sections.insert(0, Section("scorecard", card))
     tasks = {
-        task: [Section(f"task-{i}-{j}", t, []) for j, t in enumerate(own)]
+        task: [Section(f"task-{i}-{j}", table) for j, table in enumerate(own)]
         for i, (task, own) in enumerate(task_tables(records).items())
     }
-    style, script = _asset("style.css"), _asset("script.js")
+    web = files(PACKAGE).joinpath(FOLDER)
+    style, script = (
+        web.joinpath(name).read_text("utf-8") for name in ("style.css", "script.js")
+    )
     environment = Environment(
         loader=PackageLoader(PACKAGE, FOLDER),
         autoescape=True,
@@ -159,13 +115,13 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
         text=cell_text,
         coverage=coverage(records),
         made=_made(records),
-        best=[*filter(None, map(best_of, sections))][:TABLES],
+        best=[one for one in sections if one.table.best][:TABLES],
         warnings=warnings_of(records),
         plots=place(plates, sections),
         sections=sections,
         tasks=tasks,
         missing=without_result(records),
-        about=[scheme_table(records), quantity_table(records), *made_with(records)],
+        about=about_tables(records),
     )
 
 
@@ -179,25 +135,13 @@ def place(plates: Iterable[Plate], sections: Sequence[Section]) -> list[Plate]:
 
 
 def plates_of(records: list[Record], warn: Warn = warnings.warn) -> list[Plate]:
-    """Draw the plots of a page.
-
-    Args:
-        records: as `load_records` returns them.
-        warn: called with a line for every plot that is not drawn.
-    """
+    """Draw the plots of a page; warn with a line for every one that is not drawn."""
     found = []
-    for file, image in images(records, warn, endings=("png",)).items():
+    for file, image in images(records, warn).items():
         name = PurePath(file).stem
         facts = PLOTS.entry(name).facts
-        found.append(plate(name, facts["caption"], facts.get("measure", ""), image))
+        found.append(Plate(name, facts["caption"], facts.get("measure", ""), image))
     return found
-
-
-def plate(name: str, caption: str, measure: str, image: bytes) -> Plate:
-    """Return a plot of a page from the bytes of its PNG."""
-    width = int.from_bytes(image[16:20])  # in the header of a PNG
-    address = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-    return Plate(name, caption, measure, round(width / DPI * INCH), address)
 
 
 def policy(style: str, script: str) -> str:
@@ -216,10 +160,109 @@ def _made(records: list[Record]) -> str:
     return f"posenc-compare {versions}{f'; {last}' if last else ''}"
 
 
-def _asset(name: str) -> str:
-    return files(PACKAGE).joinpath(FOLDER, name).read_text(encoding="utf-8")
-
-
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def warnings_of(records: Iterable[Record]) -> list[str]:
+    """Return a sentence for each reason to claim less than the tables seem to show."""
+    found: list[str] = []
+    known = list(records)
+    trained = [record for record in known if record.task]
+    if not trained:
+        found.append(
+            "Nothing was trained. Measures without training describe schemes; none of "
+            "them ranks schemes."
+        )
+    seeds = len({record.spec.seed for record in trained})
+    if 0 < seeds < FEWEST:
+        found.append(
+            f"{seeds} seed{'s' * (seeds != 1)} cannot rank schemes: {FEWEST} are "
+            f"needed. Differences between rows may be chance."
+        )
+    steps = {record.spec.setting.get("steps") for record in trained}
+    counts = [step for step in steps if isinstance(step, int)]
+    if counts and max(counts) <= QUICK:
+        found.append(
+            f"At most {max(counts)} training steps, as in the preset quick. Longer "
+            f"training may change the ranking (docs/training.md)."
+        )
+    lost = sum(record.status in ("failed", "lost") for record in known)
+    if lost:
+        found.append(
+            f"{lost} of {len(known)} cells failed or were lost, and are in no mean."
+        )
+    return found
+
+
+def about_tables(records: list[Record]) -> list[Table]:
+    """Return tables of schemes, quantities, programs, machines, settings and texts."""
+    specs = [record.spec for record in records]
+    parts: dict[str, list[Facts]] = {
+        "Programs": [
+            {"numbers": spec.numbers, "torch": spec.torch, "threads": spec.threads}
+            for spec in specs
+        ],
+        "Machines and times": [record.provenance.facts for record in records],
+    }
+    for kind, entry in SETTINGS.entries().items():
+        settings = [spec.setting for spec in specs if spec.kind == kind]
+        parts[entry.facts["heading"]] = settings
+    parts["Corpus"] = [record.corpus for record in records]
+    found = [(heading, _values(part)) for heading, part in parts.items()]
+    made = [Table(name, ["name", "value"], rows) for name, rows in found if rows]
+    return [_schemes(records), _quantities(records), *made]
+
+
+def _schemes(records: list[Record]) -> Table:
+    """Return family, paper and cells of every scheme, by family and name."""
+    behind: dict[str, list[Record]] = {}
+    for record in records:
+        behind.setdefault(record.label, []).append(record)
+    families = {label: some[0].family for label, some in behind.items()}
+    rows: list[list[str | Cell]] = []
+    for label in by_family_of(families, behind):
+        some = behind[label]
+        seconds = sum(record.provenance.seconds for record in some)
+        facts = [label, families[label], some[0].source, coverage(some)]
+        rows.append([*facts, number(seconds) if seconds else ""])
+    return Table("Schemes", ["scheme", "family", "paper", "cells", "seconds"], rows)
+
+
+def _quantities(records: list[Record]) -> Table:
+    """Return measure, name, unit, direction and zero of every quantity."""
+    found = {
+        (f"{r.measure} {r.spec.measure.version}", q.heading, q.unit, q.better, q.zero)
+        for r in records
+        for q in r.quantities.values()
+    }
+    head = ["measure and version", "quantity", "unit", "better", "0 means"]
+    return Table("Quantities", head, [[*row] for row in sorted(found)])
+
+
+def _values(parts: list[Facts]) -> list[list[str | Cell]]:
+    """Return for every name its different values, with the number of cells of each.
+
+    Of many values only the least and the greatest are shown.
+    """
+    found: list[list[str | Cell]] = []
+    for name in sorted({name for part in parts for name in part} - {"kind"}):
+        values = [part[name] for part in parts if name in part]
+        counts = Counter(str(value) for value in sorted(values, key=_place))
+        first, *_, last = [*counts, *counts]
+        if counts[first] == len(parts):
+            text = first
+        elif len(counts) <= MANY:
+            of = f"of {len(parts)} cells"
+            text = ", ".join(f"{value} ({n} {of})" for value, n in counts.items())
+        else:
+            text = f"{first} to {last} ({len(counts)} different values)"
+        found.append([name.replace("_", " "), text])
+    return found
+
+
+def _place(value: Scalar) -> tuple[bool, float, str]:
+    """Return what sorts a value: numbers first."""
+    number = value if isinstance(value, int | float) else None
+    return (number is None, number or 0, str(value))

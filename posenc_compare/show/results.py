@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -24,15 +23,6 @@ from posenc_compare.show.frame import long_table
 from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import display_tables, without_result
-
-
-class Selected(TypedDict, total=False):
-    """The attributes of a `Selection`."""
-
-    schemes: str
-    measures: str
-    tasks: str
-    all_versions: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,14 +131,22 @@ class Results:
 
 
 def load(
-    folder: str | Path, *more: str | Path, **selected: Unpack[Selected]
+    folder: str | Path,
+    *more: str | Path,
+    schemes: str = "",
+    measures: str = "",
+    tasks: str = "",
+    all_versions: bool = False,
 ) -> Results:
     """Return what folders of records hold; no scheme runs.
 
     Args:
         folder: of a run.
         *more: other folders, which are read together with it.
-        **selected: schemes, measures, tasks and all_versions, as in `Selection`.
+        schemes: names or globs, as in `Selection`; all, if empty.
+        measures: likewise.
+        tasks: likewise.
+        all_versions: whether to keep records of older versions.
 
     Raises:
         ConfigError: if one holds no records, or none is of what is selected.
@@ -159,7 +157,8 @@ def load(
         Results(12 of 12 cells ok)
     """
     folders = [Path(one) for one in (folder, *more)]
-    records = load_records(folders, selection=Selection(**selected))
+    selection = Selection(schemes, measures, tasks, all_versions)
+    records = load_records(folders, selection=selection)
     return Results(records, folders[0])
 
 

@@ -1,54 +1,29 @@
-"""Retrieval of checkpoints beside bits per byte, by rule and length."""
+"""Retrieval of checkpoints beside bits per byte, and which rule extends a checkpoint.
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+Rules are compared by three scores, one after the other: needles found beyond the
+trained length, bits per byte there, and bits within the trained length. A score
+separates two rules only if the test of all pairs shows a difference (`stats.order`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
-import numpy as np
+import pandas as pd
 
+from posenc_compare.errors import ConfigError
 from posenc_compare.records.record import Record
 from posenc_compare.settings.retrieval import DEPTHS
 from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.frame import Frame
 from posenc_compare.stats.intervals import half_width, wilson
+from posenc_compare.stats.order import order
+from posenc_compare.stats.pairs import FEWEST
 
 AS_TRAINED = "as trained"
-SHARE, NEEDLES, BITS = "retrieval", "needles", "_bits_per_byte"
-
-
-@dataclass
-class Score:
-    """What one rule scores at one length, over all texts.
-
-    Attributes:
-        found: needles.
-        asked: needles.
-        bits: per byte, by filler, one for each seed.
-    """
-
-    found: float = 0.0
-    asked: float = 0.0
-    bits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-
-    @property
-    def share(self) -> float:
-        """Return the share of needles found."""
-        return self.found / self.asked
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Return the interval of the share, which takes needles as independent."""
-        return wilson(self.found, self.asked)
-
-    def mean_bits(self, filler: str) -> float:
-        """Return the bits per byte of a filler; NaN for none."""
-        return float(np.mean(self.bits[filler])) if filler in self.bits else np.nan
-
-
-def rule_of(record: Record) -> str:
-    """Return the rule that a record is of, with the model where labels name one."""
-    rule = str(record.spec.scheme.options.get("scaling", AS_TRAINED))
-    return f"{rule} [{', '.join(record.settings)}]" if record.settings else rule
+BITS = "_bits_per_byte"  # behind the name of a filler
+COLUMNS = ["rule", "factor", "length", "seed", "needles", "share", "found", "record"]
 
 
 def usable(records: Iterable[Record]) -> list[Record]:
@@ -56,39 +31,48 @@ def usable(records: Iterable[Record]) -> list[Record]:
     return [r for r in records if r.measure == "retrieval" and r.status == "ok"]
 
 
-def by_rule(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return the usable records of every rule; of several factors, each by itself."""
-    found: dict[str, dict[float, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for record in usable(records):
-        factor = float(str(record.spec.scheme.options.get("factor", 1.0)))
-        found[rule_of(record)][factor].append(record)
-    return {
-        f"{rule}, factor {factor:g}" if len(factors) > 1 else rule: own
-        for rule, factors in found.items()
-        for factor, own in sorted(factors.items())
-    }
+def retrieval_rows(records: Iterable[Record]) -> Frame:
+    """Return a row per usable record, by length and rule, as trained first.
+
+    A rule has the name of the model where labels name one, and of several factors its
+    own. Beside `COLUMNS`, each filler has a column of bits per byte.
+    """
+    rows = []
+    for one in usable(records):
+        options = one.spec.scheme.options
+        values = {row.quantity: row.value for row in one.rows}
+        rule = str(options.get("scaling", AS_TRAINED))
+        rule += f" [{', '.join(one.settings)}]" * bool(one.settings)
+        factor = float(str(options.get("factor", 1.0)))
+        length = int(str(one.spec.setting["read_length"]))
+        needles, share = values["needles"] or 0.0, values["retrieval"] or 0.0
+        facts = (rule, factor, length, one.spec.seed, needles, share, share * needles)
+        bits = {name: v for name, v in values.items() if name.endswith(BITS)}
+        rows.append({**dict(zip(COLUMNS, (*facts, one), strict=True)), **bits})
+    found: Frame = pd.DataFrame(rows, columns=None if rows else COLUMNS)
+    found = found.astype(dict.fromkeys(fillers_of(found), "float64"))
+    several = found.groupby("rule")["factor"].transform("nunique") > 1
+    factors = ", factor " + found["factor"].map("{:g}".format)
+    found["rule"] += factors.where(several, "")
+    found["scaled"] = found["rule"] != AS_TRAINED
+    return found.sort_values(["length", "scaled", "rule"], ignore_index=True)
 
 
-def scores(records: Iterable[Record]) -> dict[tuple[str, int], Score]:
-    """Return the score of every rule and length, by both, in their order."""
-    found: dict[tuple[str, int], Score] = defaultdict(Score)
-    for rule, own in by_rule(records).items():
-        for record in own:
-            score = found[rule, int(str(record.spec.setting["read_length"]))]
-            values = {row.quantity: row.value for row in record.rows}
-            asked = values[NEEDLES] or 0.0
-            score.asked += asked
-            score.found += (values[SHARE] or 0.0) * asked
-            for name, value in values.items():
-                if name.endswith(BITS) and value is not None:
-                    score.bits[name.removesuffix(BITS)].append(value)
-    rules = sorted({rule for rule, _ in found}, key=lambda r: (r != AS_TRAINED, r))
-    return {
-        (rule, length): found[rule, length]
-        for length in sorted({length for _, length in found})
-        for rule in rules
-        if (rule, length) in found
-    }
+def fillers_of(rows: Frame) -> list[str]:
+    """Return the columns of bits per byte."""
+    return sorted(name for name in rows.columns if name.endswith(BITS))
+
+
+def scores(rows: Frame) -> Frame:
+    """Return needles, share found, its interval, and mean bits by length and rule.
+
+    The interval from `low` to `high` takes needles as independent.
+    """
+    parts = rows.groupby(["length", "rule"], sort=False)
+    found = parts[["needles", "found"]].sum().join(parts[fillers_of(rows)].mean())
+    ends = [wilson(f, n) for f, n in zip(found["found"], found["needles"], strict=True)]
+    found[["low", "high"]] = ends
+    return found.assign(share=found["found"] / found["needles"])
 
 
 def chance(records: Iterable[Record]) -> float:
@@ -99,53 +83,155 @@ def chance(records: Iterable[Record]) -> float:
 
 def retrieval_tables(records: list[Record]) -> list[Table]:
     """Return the table of retrieval beside bits per byte, if there is any."""
-    found = scores(records)
-    if not found:
+    rows = retrieval_rows(records)
+    if rows.empty:
         return []
-    fillers = sorted({filler for score in found.values() for filler in score.bits})
+    found, fillers = scores(rows), fillers_of(rows)
     head = ["rule", "length", "needles", "found ↑", "95 % interval"]
-    head += [f"bits per byte of {filler} ↓" for filler in fillers]
-    seeds = len({record.spec.seed for record in usable(records)})
-    rows: list[list[str | Cell]] = []
-    for (rule, length), score in found.items():
-        low, high = score.interval
-        row: list[str | Cell] = [rule, str(length), f"{score.asked:.0f}"]
-        row += [f"{score.share:.2f}", f"{low:.2f} to {high:.2f}"]
-        for filler in fillers:
-            values = score.bits.get(filler, [])
-            width = half_width(values) if len(values) > 1 else None
-            row.append(Cell(score.mean_bits(filler), width, len(values)))
-        rows.append(row)
+    head += [f"bits per byte of {name.removesuffix(BITS)} ↓" for name in fillers]
+    body: list[list[str | Cell]] = []
+    for (length, rule), own in rows.groupby(["length", "rule"], sort=False):
+        one = found.loc[length, rule]
+        texts = [rule, str(length), f"{one['needles']:.0f}", f"{one['share']:.2f}"]
+        line: list[str | Cell] = [*texts, f"{one['low']:.2f} to {one['high']:.2f}"]
+        for name in fillers:
+            line.append(Cell(one[name], half_width(own[name]), own[name].count()))
+        body.append(line)
     note = f"chance {chance(records):.2f}; Wilson's interval over needles"
-    lines = (*misled(found, fillers),)
     return [
         Table(
             "retrieval beside bits per byte",
             head,
-            rows,
-            seeds,
-            lines,
+            body,
+            rows["seed"].nunique(),
+            (*misled(found),),
             frozenset({"retrieval"}),
             note=note,
         )
     ]
 
 
-def misled(found: Mapping[tuple[str, int], Score], fillers: Iterable[str]) -> list[str]:
+def misled(found: Frame) -> list[str]:
     """Return a line for each pair of rules that bits rank otherwise than needles.
 
-    Intervals of their shares do not overlap.
+    Intervals of their shares do not overlap. Scores are as `scores` returns them.
     """
     lines = []
-    for (one, length), (other, same) in permutations(found, 2):
-        a, b = found[one, length], found[other, same]
-        if length != same or a.interval[1] >= b.interval[0]:
+    for ((length, one), a), ((same, other), b) in permutations(found.iterrows(), 2):
+        if length != same or a["high"] >= b["low"]:
             continue
-        fewer = [f for f in fillers if a.mean_bits(f) < b.mean_bits(f)]
+        fewer = [k.removesuffix(BITS) for k in fillers_of(found) if a[k] < b[k]]
         if fewer:
             lines.append(
                 f"bits mislead at {length}: {one} has fewer bits of "
-                f"{' and '.join(fewer)} than {other}, and finds {a.share:.2f} of the "
-                f"needles, not {b.share:.2f}"
+                f"{' and '.join(fewer)} than {other}, and finds {a['share']:.2f} of "
+                f"the needles, not {b['share']:.2f}"
             )
     return lines
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What records say of rules.
+
+    Attributes:
+        rules: that are left, the one with most needles first.
+        reasons: a line for each score.
+        rows: numbers of every rule by their names, None where there is none.
+        about: checkpoint, lengths and texts of the records.
+    """
+
+    rules: tuple[str, ...]
+    reasons: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    about: str
+
+    @property
+    def verdict(self) -> str:
+        """Return the choice in words."""
+        if len(self.rules) == 1:
+            return self.rules[0]
+        return f"no difference seen between {', '.join(self.rules)}"
+
+
+def advice(records: Iterable[Record]) -> Advice:
+    """Return what records of retrieval say of rules.
+
+    Raises:
+        ConfigError: if they hold no length beyond the trained one, or several
+            checkpoints.
+    """
+    records = usable(records)
+    settings = [record.spec.setting for record in records]
+    models = {str(setting["model"]) for setting in settings}
+    trained = {int(str(setting["trained"])) for setting in settings}
+    lengths = {int(str(setting["read_length"])) for setting in settings}
+    if len(models) != 1 or len(trained) != 1 or max(lengths) <= max(trained):
+        raise ConfigError(
+            f"evidence must be records of retrieval of one checkpoint, also beyond its "
+            f"trained length, got {len(models)} checkpoints and lengths up to "
+            f"{max(lengths, default=0)}; `--evidence DIR` with records of `hf evaluate "
+            f"MODEL --retrieval --lengths 2048,16384` would work"
+        )
+    length, beyond = trained.pop(), max(lengths)
+    within = max((one for one in lengths if one <= length), default=0)
+    rows = retrieval_rows(records)
+    rows["bits"] = rows[fillers_of(rows)].mean(axis=1)
+    by_seed = rows.groupby(["rule", "length", "seed"])[["share", "bits"]].mean()
+    values = {
+        "found": _at(by_seed, beyond, "share"),
+        "bits beyond": _at(by_seed, beyond, "bits"),
+        "bits within": _at(by_seed, within, "bits"),
+    }
+    rules = values["found"].mean(axis=1).sort_values(ascending=False, kind="stable")
+    if len(rules) < 2:
+        raise ConfigError(
+            f"evidence must hold two rules or more at {beyond} tokens, got "
+            f"{', '.join(rules.index)}"
+        )
+    left, reasons = [*rules.index], []
+    for name, table in values.items():
+        left, reason = _best(name, left, table)
+        reasons.append(reason)
+    about = (
+        f"{models.pop()}, trained at {length} tokens; found and bits beyond at "
+        f"{beyond}, bits within at {within} tokens; factor {beyond / length:g}; "
+        f"{rows['seed'].nunique()} texts of each filler; chance {chance(records):.2f}"
+    )
+    found = scores(rows).loc[beyond, ["needles", "share", "low", "high"]]
+    found = found.rename(columns={"share": "found"}).astype({"needles": int})
+    for name in ("bits beyond", "bits within"):
+        found[name] = values[name].mean(axis=1)
+        widths = [*map(half_width, values[name].to_numpy())]
+        found[f"{name} ±"] = pd.Series(widths, values[name].index, "float64")
+    found = found.reset_index().astype(object)
+    numbers = found.where(found.notna(), None).to_dict("records")
+    return Advice(tuple(left), tuple(reasons), tuple(numbers), about)
+
+
+def _at(by_seed: Frame, length: int, name: str) -> Frame:
+    """Return a score at a length by rule and seed."""
+    own = by_seed[by_seed.index.get_level_values("length") == length]
+    return own[name].droplevel("length").unstack("seed").dropna(how="all")
+
+
+def _best(name: str, rules: list[str], values: Frame) -> tuple[list[str], str]:
+    """Return the rules that a score leaves, and what it says of them."""
+    if len(rules) == 1:
+        return rules, f"{name}: one rule is left"
+    known = [rule for rule in rules if rule in values.index]
+    if len(known) < 2:
+        return rules, f"{name}: recorded for {len(known)} of {len(rules)} rules"
+    sign = -1 if name == "found" else 1
+    ranked = order(sign * values.loc[known])
+    if not ranked.groups:
+        return rules, f"{name}: {ranked.seeds} seeds, {FEWEST} are needed"
+    few = {known[place] for place in ranked.left_out} | {*rules} - {*known}
+    untested = [rule for rule in rules if rule in few]
+    more = f"; with fewer than {FEWEST} seeds: {', '.join(untested)}" if few else ""
+    if len(ranked.groups) == 1:
+        return rules, f"{name}: no difference seen{more}"
+    best = {known[place] for place in ranked.groups[0]}
+    ahead = [rule for rule in rules if rule in best]
+    left = [rule for rule in rules if rule in best | few]  # no test excludes these
+    return left, f"{name}: {', '.join(ahead)} before the others{more}"

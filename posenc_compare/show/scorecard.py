@@ -10,12 +10,12 @@ test of all pairs shows no difference.
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Frame, Mean, means_of, rows_of, values_of
 from posenc_compare.show.ranking import twins
 from posenc_compare.stats.intervals import half_width
@@ -26,94 +26,8 @@ MARGIN = 0.05  # bits per byte that count as no loss
 VERDICTS = ("holds", "loses", "unclear", "undefined", "one seed", "failed", "")
 HEAD = ("scheme", "unique", "shift", "added", "at L", "16 L", "change", "time", "level")
 WIDE = 19  # characters of a label
-NARROW = ("bfloat16", "float32")
-
-Numbers = Mapping[tuple[str, str, str], list[Mean]]
-"""Means of one scheme by measure, quantity and case, along the curve."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """What a row says.
-
-    Attributes:
-        texts: of the cells.
-        verdict: one of `VERDICTS`.
-        last: score at the longest test; infinite where there is none.
-        seeds: behind the change, or behind the score at L where there is none.
-    """
-
-    texts: tuple[str, ...]
-    verdict: str
-    last: float
-    seeds: int
-
-
-def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table | None:
-    """Return the scorecard of the trainings on language.
-
-    Schemes that hold their level come first; then the score at the longest test counts.
-
-    Args:
-        records: of a comparison.
-        labels: of the schemes that have a row; all, if not given.
-
-    Returns:
-        None if nothing was trained on language.
-    """
-    every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
-    means = means_of(records)
-    for mean in rows_of(means):
-        if mean.task in ("", "language"):
-            place = (mean.measure, mean.quantity, mean.case)
-            every.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
-    schemes = {k: some for k, some in every.items() if not labels or k in labels}
-    curves = {name: _curve(found) for name, found in schemes.items()}
-    if not any(curves.values()):
-        return None
-    ends = [mean.x for curve in curves.values() for mean in curve]
-    longest, seconds = max(ends) / min(ends), _seconds(every.get("nope", {}))
-    # Scores are compared at two lengths, which a scheme may lack.
-    first, last = (
-        {k: _at(c, x) for k, c in curves.items()} for x in (min(ends), max(ends))
-    )
-    leading = [_leading(first), _leading(last)]
-    cards = [
-        _card(
-            name,
-            found,
-            (first[name], last[name]),
-            seconds,
-            [name in some for some in leading],
-        )
-        for name, found in schemes.items()
-    ]
-    cards.sort(key=lambda card: (VERDICTS.index(card.verdict), card.last))
-    short = _shortened([card.texts[0] for card in cards])
-    head = [text.replace("16 L", f"{longest:g} L") for text in HEAD]
-    most = max(card.seeds for card in cards)
-    fewer = [card for card in cards if card.verdict and card.seeds < most]
-    few = [f"{short[card.texts[0]]} ({card.seeds})" for card in fewer]
-    filled = {
-        k for card in cards for k, text in zip(HEAD, card.texts, strict=True) if text
-    }
-    lines = [line for column, *some in _LINES if column in filled for line in some]
-    lines += _LEADING * any(leading)
-    lines += [
-        f"{name}: no *, for fewer than {FEWEST} seeds have a score of every scheme"
-        for name, ends, some in zip(head[4:6], (first, last), leading, strict=True)
-        if not some and sum(bool(mean and mean.values) for mean in ends.values()) > 1
-    ]
-    lines += [f"fewer seeds than {most}: {', '.join(few)}"] if few else []
-    trained = means[means["measure"] == "extrapolation"]
-    lines += _same(trained[trained["scheme"].isin(schemes)])
-    rows: list[list[str | Cell]]
-    rows = [[short[card.texts[0]], *card.texts[1:]] for card in cards]
-    return Table("Scorecard", head, rows, lines=tuple(lines))
-
-
 # By column; a column without texts is not explained.
-_LINES = (
+LINES = (
     (
         "unique",
         "unique: positions whose codes all differ in bfloat16, or distinct codes of n",
@@ -133,10 +47,75 @@ _LINES = (
         "  loses if above, unclear if across; undefined without a score at the end",
     ),
 )
-_LEADING = [
+LEADING = [
     "*: no significant difference from the best of the column (max-T test of all",
     f"  pairs, p > {ALPHA}), which does not make these schemes equal",
 ]
+Numbers = Mapping[tuple[str, str, str], list[Mean]]
+"""Means of one scheme by measure, quantity and case, along the curve."""
+
+
+class Card(NamedTuple):
+    """A row: what sorts it, the seeds behind its change or its score, and its texts."""
+
+    place: tuple[int, float]
+    seeds: int
+    texts: dict[str, str]
+
+
+def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table | None:
+    """Return the scorecard of the trainings on language; None if there are none.
+
+    Schemes that hold their level come first; then the score at the longest test counts.
+    If labels are given, only these have a row.
+    """
+    means = means_of(records)
+    every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
+    for mean in rows_of(means[means["task"].isin(["", "language"])]):
+        place = (mean.measure, mean.quantity, mean.case)
+        every.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
+    schemes = {k: some for k, some in every.items() if not labels or k in labels}
+    curves = {
+        name: {m.x: m for m in found.get(("extrapolation", "bits_per_byte", ""), [])}
+        for name, found in schemes.items()
+    }
+    points = {x for curve in curves.values() for x in curve}
+    if not points:
+        return None
+    # Scores are compared at two lengths, which a scheme may lack.
+    lengths = min(points), max(points)
+    ends = [{name: curve.get(x) for name, curve in curves.items()} for x in lengths]
+    leading = [*map(_leading, ends)]
+    seconds = _seconds(every.get("nope", {}))
+    cards = []
+    for name, found in schemes.items():
+        scores = tuple(end[name] for end in ends)
+        cards.append(_card(name, found, scores, seconds))
+        for column, score, some in zip(HEAD[4:6], scores, leading, strict=True):
+            if score and score.values:
+                text = f"{score.mean:.2f}{'*' * (name in some)}"
+                cards[-1].texts[column] = text
+    cards.sort(key=lambda card: card.place)
+    short = _shortened([card.texts["scheme"] for card in cards])
+    for card in cards:
+        card.texts["scheme"] = short[card.texts["scheme"]]
+    head = [text.replace("16 L", f"{lengths[1] / lengths[0]:g} L") for text in HEAD]
+    filled = {k for card in cards for k, text in card.texts.items() if text}
+    lines = [line for column, *some in LINES if column in filled for line in some]
+    lines += LEADING * any(leading)
+    lines += [
+        f"{name}: no *, for fewer than {FEWEST} seeds have a score of every scheme"
+        for name, end, some in zip(head[4:6], ends, leading, strict=True)
+        if not some and sum(bool(mean and mean.values) for mean in end.values()) > 1
+    ]
+    most = max(card.seeds for card in cards)
+    fewer = [card for card in cards if card.texts["level"] and card.seeds < most]
+    few = [f"{card.texts['scheme']} ({card.seeds})" for card in fewer]
+    lines += [f"fewer seeds than {most}: {', '.join(few)}"] if few else []
+    trained = means[means["measure"] == "extrapolation"]
+    lines += _same(trained[trained["scheme"].isin(schemes)])
+    rows = [[*card.texts.values()] for card in cards]
+    return Table("Scorecard", head, rows, lines=tuple(lines))
 
 
 def _same(trained: Frame) -> Iterator[str]:
@@ -153,10 +132,6 @@ def _shortened(labels: list[str]) -> dict[str, str]:
     short = {x: x if len(x) <= WIDE else f"{x[: WIDE - 1]}…" for x in labels}
     taken = Counter(short.values())
     return {label: text if taken[text] == 1 else label for label, text in short.items()}
-
-
-def _at(curve: list[Mean], x: float) -> Mean | None:
-    return next((mean for mean in curve if mean.x == x), None)
 
 
 def _leading(means: Mapping[str, Mean | None]) -> set[str]:
@@ -178,43 +153,21 @@ def _leading(means: Mapping[str, Mean | None]) -> set[str]:
 
 
 def _card(
-    name: str,
-    found: Numbers,
-    ends: tuple[Mean | None, Mean | None],
-    seconds: float,
-    leads: list[bool],
+    name: str, found: Numbers, ends: tuple[Mean | None, ...], seconds: float
 ) -> Card:
+    """Return the row of a scheme but for its scores."""
     first, last = ends
     change, verdict = _change(first, last)
     if not any(ends) and found.get(("extrapolation", "", "")):
         verdict = "failed"
     own = _seconds(found)
-    texts = (
-        name,
-        _unique(found),
-        _shift(found),
-        _adds(found),
-        _score(first, leads[0]),
-        _score(last, leads[1]),
-        change,
-        f"{own / seconds:.1f}" if own and seconds else "",
-        verdict,
-    )
+    time = f"{own / seconds:.1f}" if own and seconds else ""
+    texts = (name, _unique(found), _shift(found), _adds(found), "", "", change, time)
     score = last.mean if last and last.values else math.inf
     both = first.values.keys() & last.values.keys() if first and last else set()
     seeds = both if last and last.values else first.values if first else ()
-    return Card(texts, verdict, score, len(seeds))
-
-
-def _score(mean: Mean | None, leads: bool) -> str:
-    return f"{mean.mean:.2f}{'*' * leads}" if mean and mean.values else ""
-
-
-def _curve(found: Numbers) -> list[Mean]:
-    """Return the scores by test length."""
-    return sorted(
-        found.get(("extrapolation", "bits_per_byte", ""), []), key=lambda mean: mean.x
-    )
+    place = VERDICTS.index(verdict), score
+    return Card(place, len(seeds), dict(zip(HEAD, (*texts, verdict), strict=True)))
 
 
 def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
@@ -256,14 +209,10 @@ def _shift(found: Numbers) -> str:
         known = [m for m in found.get((measure, quantity, case), []) if m.values]
         if known:
             worst = max(known, key=lambda mean: mean.mean)
-            return f"{worst.mean:.1g}" if _is_more(worst) else word
+            values = [*worst.values.values()]
+            more = any(values) and rounded_away(values).any()  # than rounding
+            return f"{worst.mean:.1g}" if more else word
     return ""
-
-
-def _is_more(mean: Mean) -> bool:
-    """Return whether a mean is more than rounding."""
-    values = [*mean.values.values()]
-    return any(values) and bool(rounded_away(values).any())
 
 
 def _adds(found: Numbers) -> str:

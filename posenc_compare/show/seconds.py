@@ -11,19 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.columns import Column
 from posenc_compare.show.frame import by_scheme, means_of, with_values
+from posenc_compare.show.ranking import Column
 
 ROUNDING = 1e-9  # of a quotient: the quickest does all of its steps
 LAST = 0.1  # of the steps done, over which training bits are averaged
 
 
 def seconds_columns(records: list[Record]) -> list[Column]:
-    """Return columns if two schemes or more have a cost and a training, else none.
-
-    Args:
-        records: of one task.
-    """
+    """Return columns if two schemes or more have a cost and a training, else none."""
     losses: dict[str, dict[int, list[float]]] = defaultdict(dict)
     for record in records:
         bits = record.arrays.get("training_bits")

@@ -15,20 +15,10 @@ import pandas as pd
 from posenc_compare.records.quantities import Curve, Headline
 from posenc_compare.records.record import Record
 from posenc_compare.registry import SCORES
-from posenc_compare.show.columns import Column
+from posenc_compare.show import frame
 from posenc_compare.show.format import Table
-from posenc_compare.show.frame import (
-    Frame,
-    by_scheme,
-    means_of,
-    of_headline,
-    of_quantity,
-    over_seeds,
-    values_of,
-    views_of,
-    with_values,
-)
-from posenc_compare.show.ranking import by_family_of
+from posenc_compare.show.frame import Frame, by_scheme, of_quantity
+from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.tables import layout
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
@@ -39,10 +29,8 @@ WIDE = 4  # values that have a column each
 def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Table]:
     """Return a table for every outcome of trained networks.
 
-    Args:
-        by: names of the setting that changes, for the titles.
-        groups: records by the value of the setting that changes; labels in a group
-            distinguish all other settings.
+    Groups are records by the value of the setting that changes; their labels
+    distinguish all other settings.
     """
     every = [record for records in groups.values() for record in records]
     found = []
@@ -64,15 +52,20 @@ def _outcomes(
 
     Each has a column for every value of the setting.
     """
-    means = {value: over_seeds(means_of(records)) for value, records in groups.items()}
-    views = views_of(record for records in groups.values() for record in records)
+    means = {
+        value: frame.over_seeds(frame.means_of(records))
+        for value, records in groups.items()
+    }
+    views = frame.views_of(record for records in groups.values() for record in records)
     for (measure, name), view in sorted(
         views.items(), key=lambda item: not isinstance(item[1], Curve)
     ):
         quantity, shown = view.quantity, {}
         if isinstance(view, Curve) and name in SCORES:
-            curves = [of_quantity(some, measure, name) for some in means.values()]
-            for x in _ends(curves):
+            curves = [of_quantity(some, measure, name)["x"] for some in means.values()]
+            points = [{*curve} for curve in curves if len(curve)]
+            common = sorted(set.intersection(*points)) if points else []
+            for x in dict.fromkeys(common[:1] + common[-1:]):
                 shown[f"{quantity.heading} at {x:g}"] = Headline(quantity, "", x)
         elif isinstance(view, Headline) and quantity.better != "neither":
             shown[quantity.heading] = view
@@ -80,16 +73,9 @@ def _outcomes(
             columns = []
             for value, some in means.items():
                 found = by_scheme(of_quantity(some, measure, ""))
-                found |= by_scheme(of_headline(some, measure, one))
+                found |= by_scheme(frame.of_headline(some, measure, one))
                 columns.append(Column(value, measure, found, quantity.better))
             yield heading, columns
-
-
-def _ends(curves: list[Frame]) -> list[float]:
-    """Return the first and last point that all curves with any have."""
-    points = [{*curve["x"]} for curve in curves if len(curve)]
-    common = sorted(set.intersection(*points)) if points else []
-    return [*dict.fromkeys(common[:1] + common[-1:])]
 
 
 def _labels(columns: list[Column]) -> list[str]:
@@ -117,7 +103,7 @@ def _side_by_side(
             common = {
                 seed: after[seed] - before[seed] for seed in before if seed in after
             }
-            changes[label] = with_values(first[label], common, note="")
+            changes[label] = frame.with_values(first[label], common, note="")
         columns = [*columns, Column("change", columns[0].measure, changes)]
     table = layout(title, columns, records, labels)
     return replace(table, lines=(*table.lines, *lines))
@@ -127,7 +113,7 @@ def _best(
     title: str, columns: list[Column], labels: list[str], records: list[Record]
 ) -> Table:
     """Return a table of the best value of each scheme, beside one that all share."""
-    sign = -1 if columns[0].better == "higher" else 1
+    sign, measure = columns[0].sign, columns[0].measure
     means = {column.name: column.means for column in columns}
     losses: Frame = pd.DataFrame(
         {
@@ -136,30 +122,26 @@ def _best(
         },
         index=labels,
     )
-    best = losses.idxmin(axis=1)
-    own = {label: means[best[label]][label] for label in labels}
-    shown = [Column("own best", columns[0].measure, own)]
-    whole = losses.dropna(axis=1)
-    if whole.empty:
-        table = layout(title, shown, records, labels)
-        rows = [[*row, best[str(row[0])]] for row in table.rows]
-        line = "no value has all schemes, so that places cannot be compared"
-        return replace(table, head=[*table.head, "at"], rows=rows, lines=(line,))
-    shared = str(whole.mean().idxmin())
-    before = whole[shared].rank(method="first").astype(int)
-    after = losses.min(axis=1).rank(method="first").astype(int)
-    shown = [Column(shared, columns[0].measure, means[shared]), *shown]
+    best, whole = losses.idxmin(axis=1), losses.dropna(axis=1)
+    shown = [Column("own best", measure, {k: means[best[k]][k] for k in labels})]
+    shared = "" if whole.empty else str(whole.mean().idxmin())
+    if shared:
+        shown.insert(0, Column(shared, measure, means[shared]))
     table = layout(title, shown, records, labels)
-    rows = []
-    for row in sorted(table.rows, key=lambda row: before[row[0]]):
-        one, other = before[row[0]], after[row[0]]
-        place = f"{one}" if one == other else f"{one} to {other} *"
-        rows.append([*row, best[row[0]], place])
-    line = (
-        f"best on average over schemes: {shared}; * the place changes if each scheme "
-        f"has its own best value"
-    )
-    head = [*table.head, "at", "place"]
+    head, rows = [*table.head, "at"], [[*row, best[row[0]]] for row in table.rows]
+    line = "no value has all schemes, so that places cannot be compared"
+    if shared:
+        before = whole[shared].rank(method="first").astype(int)
+        after = losses.min(axis=1).rank(method="first").astype(int)
+        rows.sort(key=lambda row: before[row[0]])
+        head.append("place")
+        for row in rows:
+            one, other = before[row[0]], after[row[0]]
+            row.append(f"{one}" if one == other else f"{one} to {other} *")
+        line = (
+            f"best on average over schemes: {shared}; * the place changes if each "
+            f"scheme has its own best value"
+        )
     return replace(table, head=head, rows=rows, lines=(line,))
 
 
@@ -168,7 +150,7 @@ def _undecided(columns: list[Column], labels: list[str]) -> list[str]:
     labels = [k for k in labels if all(k in column.means for column in columns)]
     if not labels:
         return []
-    every = values_of(column.means[k] for column in columns for k in labels)
+    every = frame.values_of(column.means[k] for column in columns for k in labels)
     claims, signs = [], []
     for array in every.reshape(len(columns), len(labels), -1):
         p = adjusted_p(array)

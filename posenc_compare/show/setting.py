@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from posenc_compare.records.record import Facts, Record
 from posenc_compare.records.sanitize import clean
-from posenc_compare.settings.canonical import Scalar
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.settings.table import TABLE
 
@@ -125,12 +124,9 @@ def preset_of(setting: Facts) -> str:
 
 def shared_facts(parts: list[Facts]) -> Facts:
     """Return the facts that all parts have with the same value."""
-    if not parts:
-        return {}
-    first, *others = parts
-    absent: Scalar = None
+    first = parts[0] if parts else {}
     return {
         name: value
         for name, value in first.items()
-        if all(name in one and one.get(name, absent) == value for one in others)
+        if all(name in one and one[name] == value for one in parts)
     }

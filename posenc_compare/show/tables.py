@@ -8,11 +8,12 @@ cells that are in no mean, with their reasons.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from posenc_compare.errors import StoreError
+from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.records.quantities import (
     Better,
@@ -24,45 +25,21 @@ from posenc_compare.records.quantities import (
 )
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
-from posenc_compare.show.columns import Chosen, Column, pointed
+from posenc_compare.show import frame, ranking
 from posenc_compare.show.format import Cell, Table, as_csv, as_markdown
-from posenc_compare.show.frame import (
-    Frame,
-    Mean,
-    by_scheme,
-    cell_of,
-    long_table,
-    means_of,
-    of_headline,
-    of_quantity,
-    over_seeds,
-    rows_of,
-    spread_note,
-    summary,
-    views_of,
-)
+from posenc_compare.show.frame import Frame, Mean, by_scheme, of_quantity
 from posenc_compare.show.latex import as_latex
-from posenc_compare.show.ranking import (
-    by_family_of,
-    floor_lines,
-    floors_of,
-    may_rank,
-    order_lines,
-    ranking,
-)
+from posenc_compare.show.ranking import Column
 from posenc_compare.show.retrieval import retrieval_tables
 from posenc_compare.show.seconds import seconds_columns
 from posenc_compare.show.setting import SEVERAL, coverage, setting_line, texts_of
-from posenc_compare.show.tasks import (
-    AREA,
-    by_task,
-    page_name,
-    prefix,
-    reciprocal_ranks,
-)
+from posenc_compare.show.tasks import AREA, by_task, page_name, prefix, reciprocal_ranks
+from posenc_compare.validate import hint
 
 COLUMNS = 4  # quantities side by side in one displayed table
+SHOWN = 12  # headings that a refusal names
 ACROSS = (AREA, "mastered_length")  # quantities that lie side by side, by task
+ARROWS = {"lower": " ↓", "higher": " ↑", "neither": ""}
 # By kind of setting, in the order of display.
 TITLES = {
     "training": "Measures with training",
@@ -72,15 +49,33 @@ TITLES = {
 }
 
 
+class Chosen:
+    """The columns that are asked for: comma-separated names or globs; empty for all."""
+
+    def __init__(self, wanted: str = "") -> None:
+        parts = (part.strip(" ↓↑") for part in wanted.split(","))
+        self.patterns = [part for part in parts if part]
+        self.seen: dict[str, None] = {}
+
+    def of(self, columns: Sequence[Column]) -> list[Column]:
+        """Return those of some columns that are asked for, in their order."""
+        self.seen |= dict.fromkeys(column.name for column in columns)
+        patterns = self.patterns or ["*"]
+        return [c for c in columns if any(fnmatchcase(c.name, p) for p in patterns)]
+
+    def check(self) -> None:
+        """Check that every pattern fits a column that there was."""
+        for pattern in self.patterns:
+            if not any(fnmatchcase(name, pattern) for name in self.seen):
+                some = [*self.seen][:SHOWN]
+                near = hint(pattern, self.seen) or f"; there are {', '.join(some)}"
+                raise ConfigError(f"no table has a column {pattern[:80]!r}{near}")
+
+
 def display_tables(records: list[Record], columns: str = "") -> list[Table]:
     """Return the tables a reader sees: of what is trained first, and curves first.
 
-    Args:
-        records: of the comparison.
-        columns: comma-separated headings or globs of those to show; all, if empty.
-
-    Raises:
-        ConfigError: if no table has such a column.
+    Of columns, only those of some comma-separated headings or globs, if any are given.
     """
     tasks, chosen = by_task(records), Chosen(columns)
     if len(tasks) > 1:
@@ -111,10 +106,8 @@ def without_result(records: list[Record]) -> list[Table]:
         if r.status != "ok"
     )
     head = ["scheme", "measure", "seed", "status", "reason"]
-    if not rows:
-        return []
-    body: list[list[str | Cell]] = [[*row] for row in rows]
-    return [Table("Cells without a result", head, body, note=coverage(records))]
+    name, note = "Cells without a result", coverage(records)
+    return [Table(name, head, rows, note=note)] if rows else []
 
 
 def write_tables(
@@ -122,23 +115,16 @@ def write_tables(
 ) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
-    Of several tasks each has tables of its own, in the folder `tasks`.
-
-    Args:
-        records: of the comparison; without any there are no files of all numbers.
-        folder: where the files go; made if it is missing.
-        tables: of table.md and table.tex; all tables of the records, if not given.
-
-    Raises:
-        StoreError: if one cannot be written.
+    Of several tasks each has tables of its own, in the folder `tasks`. Tables that are
+    given stand in table.md and table.tex, and else all tables of the records.
     """
     texts: dict[str, str] = {}
     for task, own in task_tables(records).items():
         texts[f"tasks/{page_name(task)}.md"] = as_markdown(own)
         texts[f"tasks/{page_name(task)}.tex"] = as_latex(own)
     if records:
-        texts["rows.csv"] = as_csv(long_table(records))
-        texts["table.csv"] = as_csv(summary(records))
+        texts["rows.csv"] = as_csv(frame.long_table(records))
+        texts["table.csv"] = as_csv(frame.summary(records))
     if tables is None:
         tables = display_tables(records) + without_result(records)
     texts |= {"table.md": as_markdown(tables), "table.tex": as_latex(tables)}
@@ -160,47 +146,37 @@ def _of_task(records: list[Record], task: str, chosen: Chosen) -> list[Table]:
     return found
 
 
-def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
+def _across(tasks: Mapping[str, list[Record]], chosen: Chosen) -> list[Table]:
     """Return tables with a column for each task that has a quantity of all tasks."""
     tables = []
     parts = {task: Part(own, "training", chosen) for task, own in tasks.items()}
     for name in ACROSS:
-        columns, quantity = [], None
+        columns, title = [], ""
         for task, part in parts.items():
             for (measure, other), view in part.views.items():
                 if other == name and isinstance(view, Headline):
-                    columns.append(part.headline(view, measure, task))
-                    quantity = view.quantity
-        if quantity is None:
-            continue
+                    column = part.headline(view, measure)
+                    title = f"{column.heading}, by task"
+                    columns.append(replace(column, name=task, heading=""))
         behind = {column.name: tasks[column.name] for column in columns}
         if name == AREA and len(columns) > 1:
-            ranks = by_scheme(reciprocal_ranks(behind))
-            heading = "mean reciprocal rank"
-            if ranks:
-                columns.append(Column(heading, columns[0].measure, ranks, "higher"))
+            if ranks := by_scheme(reciprocal_ranks(behind)):
+                heading, measure = "mean reciprocal rank", columns[0].measure
+                columns.append(Column(heading, measure, ranks, "higher"))
         every = [record for records in behind.values() for record in records]
-        title = f"{pointed(quantity.heading, quantity.better)}, by task"
         if shown := chosen.of(columns):
             tables.append(layout(title, shown, every))
     return tables
 
 
 class Part:
-    """The records of one kind of setting and one task, and their tables.
-
-    Args:
-        records: of that kind and task.
-        kind: of the setting; without training no number ranks schemes.
-        chosen: the columns that are asked for.
-        start: of titles.
-    """
+    """The tables of one kind of setting and one task, whose titles have one start."""
 
     def __init__(
         self, records: list[Record], kind: str, chosen: Chosen, start: str = ""
     ) -> None:
         self.records, self.kind, self.chosen, self.start = records, kind, chosen, start
-        self.means, self.views = means_of(records), views_of(records)
+        self.means, self.views = frame.means_of(records), frame.views_of(records)
 
     def tables(self) -> list[Table]:
         """Return the tables of curves and cases, and then those of headlines."""
@@ -223,14 +199,12 @@ class Part:
             found.append(layout(f"{title}{number}", part, self.records))
         return found
 
-    def headline(self, view: Headline, measure: str, name: str = "") -> Column:
-        """Return the column of one row of a quantity, under its heading or a name."""
+    def headline(self, view: Headline, measure: str) -> Column:
+        """Return the column of one row of a quantity."""
         own = by_scheme(of_quantity(self.means, measure, ""))
-        own |= by_scheme(of_headline(self.means, measure, view))
-        better, title = self.better(view), view.quantity.heading
-        if name:
-            return Column(name, measure, own, better)
-        return Column(title, measure, own, better, heading=pointed(title, better))
+        own |= by_scheme(frame.of_headline(self.means, measure, view))
+        name, better = view.quantity.heading, self.better(view)
+        return Column(name, measure, own, better, heading=name + ARROWS[better])
 
     def curve(self, view: Curve, measure: str, read: Frame) -> list[Table]:
         """Return the table of a curve, if any of its columns is asked for."""
@@ -239,14 +213,15 @@ class Part:
             for (other, name), one in self.views.items()
             if other == measure and isinstance(one, Floor) and one.of == view.quantity
         ]
-        of_measure = self.means[self.means["measure"] == measure]
-        floors = floors_of(of_measure[of_measure["quantity"].isin(models)])
+        of_models = self.means["quantity"].isin(models)
+        floors = ranking.floors_of(
+            self.means[of_models & (self.means["measure"] == measure)]
+        )
         named, failed = _with_cases(read), of_quantity(self.means, measure, "")
         columns = by_x(measure, named, self.better(view), failed, floors)
         labels = {one.label for one in self.records if one.measure == measure}
         rows = {label for label, mean in named if mean.n} | labels - {*read["scheme"]}
-        title = f"{pointed(view.quantity.heading, view.quantity.better)} by"
-        return self.shown(title, view, columns, rows, _reasons(named, rows))
+        return self.shown(" by", view, columns, rows, _reasons(named, rows))
 
     def by_case(self, view: ByCase, measure: str, read: Frame) -> list[Table]:
         """Return the table of the cases of a quantity, if any column is asked for.
@@ -256,17 +231,16 @@ class Part:
         """
         named = _with_cases(read)
         if view.of:
-            curve = over_seeds(of_quantity(self.means, measure, view.of.name))
+            curve = frame.over_seeds(of_quantity(self.means, measure, view.of.name))
             same = curve["scheme"].isin(read["scheme"]) & curve["x"].isin(read["x"])
-            trained = rows_of(curve[same & (curve["case"] == "")])
+            trained = frame.rows_of(curve[same & (curve["case"] == "")])
             named += [(f"{mean.scheme}, as trained", mean) for mean in trained]
         columns = by_x(measure, named, self.better(view))
-        title = f"{pointed(view.quantity.heading, view.quantity.better)}, by"
-        return self.shown(title, view, columns, {label for label, _ in named})
+        return self.shown(", by", view, columns, {label for label, _ in named})
 
     def shown(
         self,
-        title: str,
+        by: str,
         view: View,
         columns: list[Column],
         rows: set[str],
@@ -275,7 +249,9 @@ class Part:
         """Return the table of the columns that are asked for, if any is."""
         if not (chosen := self.chosen.of(columns)):
             return []
-        title = f"{self.start}{title} {view.quantity.x}"
+        quantity = view.quantity
+        heading = f"{quantity.heading}{ARROWS[quantity.better]}"
+        title = f"{self.start}{heading}{by} {quantity.x}"
         table = layout(title, chosen, self.records, rows, ranked=True)
         return [replace(table, lines=(*table.lines, *lines))]
 
@@ -293,39 +269,26 @@ def by_x(
 ) -> list[Column]:
     """Return a column for each point of a curve, or one that says what failed.
 
-    Args:
-        measure: whose.
-        named: means with the labels of their rows.
-        better: which end is.
-        failed: reasons of the schemes that have no number.
-        floors: as `floors_of` returns them.
+    Means come with the labels of their rows, floors as `floors_of` returns them.
     """
     reasons = {} if failed is None else by_scheme(failed)
-    models = [] if floors is None or better == "neither" else rows_of(floors)
-    points = sorted({mean.x for _, mean in named if not math.isnan(mean.x)})
-    again = {  # the status alone, for the reason stands in the first column
-        label: mean._replace(note=mean.note.partition(":")[0])
-        for label, mean in reasons.items()
-    }
-    return [
-        Column(
-            f"{x:g}",
-            measure,
-            {
-                **(again if i else reasons),
-                **{label: mean for label, mean in named if mean.x == x},
-            },
-            better,
-            tuple(floor for floor in models if floor.x == x),
-        )
-        for i, x in enumerate(points)
-    ] or [Column("result", measure, reasons)]
+    models = [] if floors is None or better == "neither" else frame.rows_of(floors)
+    columns: list[Column] = []
+    for x in sorted({mean.x for _, mean in named if not math.isnan(mean.x)}):
+        means = {**reasons, **{label: mean for label, mean in named if mean.x == x}}
+        own = tuple(floor for floor in models if floor.x == x)
+        columns.append(Column(f"{x:g}", measure, means, better, own))
+        if len(columns) == 1:  # the others have the status alone
+            for label, mean in reasons.items():
+                reasons[label] = mean._replace(note=mean.note.partition(":")[0])
+    return columns or [Column("result", measure, reasons)]
 
 
 def _with_cases(means: Frame) -> list[tuple[str, Mean]]:
     """Return means with their scheme, and their case if they have one."""
     return [
-        (f"{m.scheme} + {m.case}" if m.case else m.scheme, m) for m in rows_of(means)
+        (f"{m.scheme} + {m.case}" if m.case else m.scheme, m)
+        for m in frame.rows_of(means)
     ]
 
 
@@ -355,49 +318,40 @@ def layout(
     *,
     ranked: bool = False,
 ) -> Table:
-    """Lay out means under their headings.
+    """Lay out means under their headings, in rows of these labels or of all schemes.
 
-    Args:
-        title: of the table; how many cells it rests on is added.
-        columns: from left to right.
-        records: of the whole comparison.
-        rows: labels; every scheme that has a record, if there are none.
-        ranked: whether the best number of the last column is the first; where there is
-            none, the column before decides. Where no order can be claimed, for nothing
-            is better or seeds are too few, schemes go by family and name.
+    If they are ranked, the best number of the last column is the first; where there is
+    none, the column before decides. Where no order can be claimed, for nothing is
+    better or seeds are too few, schemes go by family and name.
     """
     measures = {column.measure for column in columns}
     behind = [record for record in records if record.measure in measures]
     families = {record.label: record.family for record in behind}
     families |= {k: mean.family for c in columns for k, mean in c.means.items()}
-    labels = by_family_of(families, rows or {record.label for record in behind})
-    better = columns[-1].better
-    if ranked and better != "neither" and may_rank(c.means for c in columns):
+    wanted = set(rows) or {record.label for record in behind}
+    labels = ranking.by_family_of(families, wanted & families.keys())
+    if ranked and columns[-1].better != "neither" and ranking.may_rank(columns):
         labels.sort(key=lambda label: _rank(label, columns))
-    shown = [{k: c.means[k] for k in labels if k in c.means} for c in columns]
-    rankings = [ranking(k, c.better) for k, c in zip(shown, columns, strict=True)]
-    lines = order_lines([column.name for column in columns], rankings)
-    best = [one.best for one in rankings]
+    columns = [
+        replace(c, means={k: c.means[k] for k in labels if k in c.means})
+        for c in columns
+    ]
+    rankings = [*map(ranking.ranking, columns)]
+    best, lines = [one.best for one in rankings], ranking.order_lines(columns, rankings)
     if lines and any(len(_texts(column, behind)) > 1 for column in columns):
         best, lines = [frozenset[str]() for _ in columns], [SEVERAL]
     below = {
         place: some
-        for place, (column, own) in enumerate(zip(columns, shown, strict=True), 1)
-        if (some := (*floor_lines(column.name, own, column.floors, better),))
+        for place, column in enumerate(columns, 1)
+        if (some := (*ranking.floor_lines(column),))
     }
-    for own, column in zip(shown, columns, strict=True):
-        own |= {floor.scheme: floor for floor in column.floors}
     labels += dict.fromkeys(floor.scheme for c in columns for floor in c.floors)
-    cells = [
-        [
-            label,
-            *(
-                cell_of(own[label], best=label in top) if label in own else Cell()
-                for own, top in zip(shown, best, strict=True)
-            ),
-        ]
-        for label in labels
-    ]
+    cells: list[list[str | Cell]] = [[label] for label in labels]
+    for column, top in zip(columns, best, strict=True):
+        own = {**column.means, **{floor.scheme: floor for floor in column.floors}}
+        for row, label in zip(cells, labels, strict=True):
+            shown = label in own
+            row.append(frame.cell_of(own[label], label in top) if shown else Cell())
     seeds = len({record.spec.seed for record in records})
     spread, whole = _spread(seeds, columns), coverage(behind)
     about = f"{spread}. {setting_line(behind)}"
@@ -424,8 +378,7 @@ def _texts(column: Column, records: list[Record]) -> set[tuple[str, str]]:
 
 def _rank(label: str, columns: list[Column]) -> list[tuple[bool, float]]:
     """Return what sorts a row: its last number first, where it has one."""
-    sign = -1 if columns[-1].better == "higher" else 1
-    row = [column.means.get(label) for column in reversed(columns)]
+    sign, row = columns[-1].sign, [c.means.get(label) for c in reversed(columns)]
     return [(False, sign * m.mean) if m and m.values else (True, 0.0) for m in row]
 
 
@@ -433,7 +386,7 @@ def _spread(seeds: int, columns: list[Column]) -> str:
     """Say what the numbers of a table are."""
     known = {m.documents for c in columns for m in c.means.values() if m.values}
     documents = max(known, default=0)
-    note = spread_note(seeds, documents)
+    note = frame.spread_note(seeds, documents)
     if documents and seeds > 1:
         note += " at the most" * (len(known) > 1)
         note += ", of n-gram models over seeds" * any(c.floors for c in columns)

@@ -8,13 +8,8 @@ import numpy as np
 import pandas as pd
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import (
-    Frame,
-    long_table,
-    means_of,
-    rows_of,
-    with_values,
-)
+from posenc_compare.show import frame
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.ranking import twins
 
 FIRST = "language"  # of several tasks
@@ -48,9 +43,6 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
     any task is left out. The best has rank 1, equal scores share the mean of their
     ranks, and a cell without a result counts as 0. Twins take one place together.
 
-    Args:
-        tasks: records by task; those that are not scored by accuracy are left out.
-
     Returns:
         A row for each scheme, as `means_of` has them.
     """
@@ -60,11 +52,14 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
         if any(AREA in record.quantities for record in records)
         for record in records
     ]
-    means, long = means_of(known), long_table(known)
+    means = frame.means_of(known)
+    long: Frame = frame.long_table(known)
     same = twins(repeatable_of(known, means))
     scored = {record.measure for record in known if AREA in record.quantities}
     long = long[long["measure"].isin([*scored])]
-    table = _scores(long)
+    score = long["value"].where(long["quantity"] == AREA)
+    cells = score.groupby([long["seed"], long["task"], long["scheme"]]).max()
+    table = cells.fillna(-math.inf).unstack()  # -inf: no result; NaN: no cell
     table = table.drop(columns=[label for label in same if label in table])
     count = table.index.unique("task").size
     table = table.loc[:, table.notna().groupby("task").any().all()].dropna()
@@ -75,23 +70,15 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
     shares = (1 / table.rank(axis=1, ascending=False)).mask(lost, 0.0)
     by_seed = {k: one.groupby("seed").mean().to_dict() for k, one in shares.items()}
     keys = {k: tuple(one.unique()) for k, one in long.groupby("scheme")["record"]}
-    rows = []
-    for mean in rows_of(means.drop_duplicates("scheme")):
+    rows, every = [], means.drop_duplicates("scheme").assign(task="", case="")
+    every = every.assign(quantity="reciprocal_rank", x=math.nan, unit="share")
+    for mean in frame.rows_of(every):
         first = same.get(mean.scheme, mean.scheme)
         if first in by_seed:
             failed = int(lost[first].sum())
-            changes = {
-                "quantity": "reciprocal_rank",
-                "task": "",
-                "case": "",
-                "x": math.nan,
-                "unit": "share",
-                "note": f"{failed} cell{'s' * (failed != 1)} without a result"
-                if failed
-                else "",
-                "records": keys[mean.scheme],
-            }
-            rows.append(with_values(mean, by_seed[first], **changes))
+            note = f"{failed} cell{'s' * (failed != 1)} without a result" * bool(failed)
+            facts = {"note": note, "records": keys[mean.scheme]}
+            rows.append(frame.with_values(mean, by_seed[first], **facts))
     return pd.DataFrame(rows, columns=means.columns)
 
 
@@ -104,13 +91,3 @@ def repeatable_of(records: list[Record], means: Frame) -> Frame:
         if not quantity.repeatable
     }
     return means[~means["quantity"].isin(timed)]
-
-
-def _scores(long: Frame) -> Frame:
-    """Return the score of every cell by which ranks go, -inf without a result.
-
-    Rows are seeds and tasks, columns schemes; NaN where there is no cell.
-    """
-    score = long["value"].where(long["quantity"] == AREA)
-    cells = score.groupby([long["seed"], long["task"], long["scheme"]]).max()
-    return cells.fillna(-math.inf).unstack()

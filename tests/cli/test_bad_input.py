@@ -550,7 +550,6 @@ READS = {  # what takes a file: the words before it, and what is said of another
     "--plugin": (DRY, "must be readable Python source, got"),
     "--corpus": (DRY_CORPUS, "corpus "),
     "--test-corpus": (DRY_CORPUS, "corpus "),
-    "--style": (["plot", "RECORDS"], "must be a file of matplotlib settings, got"),
     "check": ([], "must be readable Python source, got"),
 }
 

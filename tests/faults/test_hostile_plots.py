@@ -36,12 +36,11 @@ MEASURE = ["measure", "--schemes=nope", "--measures=smoothness", "--set=position
 def test_a_plot_that_fails_costs_itself_alone(posenc, tmp_path: Path) -> None:
     plugin, run = tmp_path / "plots.py", tmp_path / "run"
     plugin.write_text(PLOTS)
-    (tmp_path / "my.mplstyle").write_text("lines.linewidth: 7.5\n")
     done = posenc(*MEASURE, "--plugin", plugin, "--out", run, "--format=json")
     assert (done.returncode, bool(json.loads(done.stdout))) == (0, True), done.stderr
     assert (run / "draws.png").exists()
     words = ["--plots=draws,exits,raises", "--out", tmp_path / "out", "--format=svg"]
-    words += ["--style", tmp_path / "my.mplstyle", "--plugin", plugin]
+    words += ["--plugin", plugin]
     done = posenc("plot", run, *words)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
@@ -49,5 +48,5 @@ def test_a_plot_that_fails_costs_itself_alone(posenc, tmp_path: Path) -> None:
         "plot raises: not drawn: ValueError: boom",
     ]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["draws.svg"]
-    assert "1 at 7.5" in (tmp_path / "out" / "draws.svg").read_text()
+    assert "1 at 1.2" in (tmp_path / "out" / "draws.svg").read_text()
     assert plt.get_fignums() == []

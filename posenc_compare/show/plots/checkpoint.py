@@ -7,14 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import (
-    Frame,
-    in_bits,
-    interval,
-    merge_equal,
-    rows_of,
-    usable,
-)
+from posenc_compare.show.plots import frames
+from posenc_compare.show.plots.frames import Frame
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, looks, looks_in_turn
@@ -43,21 +37,24 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     each model. Sliding windows of the trained length are where heights count from, on
     a logarithmic axis, if all curves lie above them; else they are a dotted line.
     """
-    chosen, unit = usable(records, "checkpoint"), "tokens"
+    chosen, unit = frames.usable(records, "checkpoint"), "tokens"
     if not chosen:
-        chosen, unit = [r for r in in_bits(records) if SCALED in r.quantities], "bytes"
-    every = rows_of(chosen, looks(records)).dropna(subset="value")
+        trained, unit = frames.in_bits(records), "bytes"
+        chosen = [one for one in trained if SCALED in one.quantities]
+    every = frames.rows_of(chosen, looks(records)).dropna(subset="value")
     levels = every[every["quantity"] == SLIDING].groupby("scheme")["value"].first()
     rows = _panels(every[every["x"] > 0])
     if rows.empty:
         return None
     points = rows.groupby(["panel", "scheme", "x"])["value"]
     level = rows["model"].map(levels)  # NaN where nothing slides
-    above = bool((points.transform(_lowest) > level).all())
+    low = points.transform(lambda values: frames.interval(values)[0])
+    low = low.fillna(points.transform("mean"))  # of a single seed
+    above = bool((low > level).all())
     if above:
         rows = rows.assign(value=rows["value"] - level)
     scalings = [PLAIN, *sorted(set(rows["scheme"]) - {PLAIN})]
-    rows, styles = merge_equal(rows, looks_in_turn(scalings))
+    rows, styles = frames.merge_equal(rows, looks_in_turn(scalings))
     lines = Lines(rows, styles, width=2.2)
     models = rows.groupby("panel")["model"].first().map(levels).dropna()
     for axes, title, _ in lines.facets:
@@ -75,19 +72,11 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     return lines.figure
 
 
-def _lowest(values: Frame) -> float:
-    """Return the lower end of the interval of a mean; of one value, that itself."""
-    low, _ = interval(values)
-    return values.mean() if pd.isna(low) else low
-
-
 def _panels(rows: Frame) -> Frame:
     """Return the rows of each panel, `scheme` being the scaling, or as trained.
 
-    A panel whose factors are all of one length, the longest, is left out.
-
-    Args:
-        rows: of all models, by the text of their look in `scheme`.
+    A panel whose factors are all of one length, the longest, is left out. The given
+    `scheme` is the text of the look of a model.
     """
     scaled = rows[rows["quantity"] == SCALED]
     plain = rows[rows["quantity"] == BITS].assign(case=PLAIN)

@@ -9,13 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import (
-    Array,
-    arrays_of,
-    equal_groups,
-    joined,
-    usable,
-)
+from posenc_compare.show.plots import frames
+from posenc_compare.show.plots.frames import Array
 from posenc_compare.show.plots.panels import legend_below, note_seed
 from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
@@ -40,14 +35,14 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
     Later positions have longer hands, so that those of slow pairs do not hide each
     other. Angles run against the clock from the right, as in mathematics.
     """
-    styles, chosen = looks(records), usable(records, "portrait")
-    codes, rotated = (arrays_of(chosen, k, styles) for k in ("code", "angles"))
+    styles, chosen = looks(records), frames.usable(records, "portrait")
+    codes, rotated = (frames.arrays_of(chosen, k, styles) for k in ("code", "angles"))
     even = ((label, angles_of_code(seeds[0])) for label, seeds in codes.items())
     angles = {label: found for label, found in even if found is not None}
     angles |= {k: seeds[0] for k, seeds in rotated.items() if seeds[0].ndim == 2}
     if not angles:
         return None
-    groups = equal_groups({k: angles[k] for k in styles if k in angles})
+    groups = frames.equal_groups({k: angles[k] for k in styles if k in angles})
     clocks = columns_of(WIDTH, 6)
     figure = new_figure(HIGH * len(groups))
     polar = {"projection": "polar"}
@@ -59,17 +54,16 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
         kept = np.linspace(0, pairs - 1, min(clocks, pairs)).round().astype(int)
         for axes in row[len(kept) :]:
             axes.remove()
-        name = textwrap.fill(joined([styles[label].text for label in group]), LETTERS)
+        names = frames.joined([styles[label].text for label in group])
         for axes, pair in zip(row, kept, strict=False):
             hands = turned[:HANDS, pair]
             lengths = np.linspace(0.55, 1, len(hands))
             for angle, length, colour in zip(hands, lengths, colours, strict=False):
-                axes.plot(
-                    [angle, angle], [0, length], ".-", color=colour, markevery=[1]
-                )
+                ends = [angle, angle], [0, length]
+                axes.plot(*ends, ".-", color=colour, markevery=[1])
             title = f"pair {pair}\n{_period(turned[:, pair])}"
-            title = f"{name}\n{title}" if pair == 0 else title
-            axes.set_title(title, loc="left", fontsize=6.5, pad=2)
+            name = f"{textwrap.fill(names, LETTERS)}\n" if pair == 0 else ""
+            axes.set_title(name + title, loc="left", fontsize=6.5, pad=2)
             axes.set(ylim=(0, 1.05), xticks=[], yticks=[])
             axes.spines["polar"].set_color(FAINT)
     hands = {str(i): Line2D([], [], color=one) for i, one in enumerate(colours)}
@@ -79,13 +73,10 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
 
 
 def angles_of_code(code: Array) -> Array | None:
-    """Return the angles of pairs of channels, if each turns evenly on a circle.
+    """Return the angles of a code `(position, channel)`, if pairs turn evenly.
 
     The sine is the first channel of a pair, as in the sinusoids of the Transformer.
     Angles are counted from the first position.
-
-    Args:
-        code: `(position, channel)`.
 
     Returns:
         `(position, pair)` radians; None if any pair leaves its circle or its pace.
@@ -105,9 +96,8 @@ def angles_of_code(code: Array) -> Array | None:
 def _period(angles: Array) -> str:
     """Return how many positions a full rotation takes, in words."""
     rotated = abs(angles[-1] - angles[0])
-    step = rotated / (len(angles) - 1) if len(angles) > 1 else math.nan
-    if not step > 0:
+    if not rotated > 0:
         return "no rotation"
-    positions = 2 * math.pi / step
+    positions = 2 * math.pi * (len(angles) - 1) / rotated
     digits = 1 if positions < 100 else 0
     return f"{positions:,.{digits}f} positions"

@@ -8,15 +8,9 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import (
-    Array,
-    arrays_of,
-    equal_groups,
-    joined,
-    usable,
-)
-from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
-from posenc_compare.show.plots.panels import note_seed
+from posenc_compare.show.plots import frames
+from posenc_compare.show.plots.frames import Array
+from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_seed
 from posenc_compare.show.plots.paper import COLUMN, PAGE, columns_of
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, in_style, looks, new_figure, safe
@@ -37,12 +31,12 @@ LOW, TALL = 0.8, 7.0  # inches; heights of a map of one code
 )
 def draw_codes(records: list[Record]) -> Figure | None:
     """Draw every code by position and channel, and its similarity by two positions."""
-    styles, chosen = looks(records), usable(records, "portrait")
-    found = arrays_of(chosen, "code", styles)
+    styles, chosen = looks(records), frames.usable(records, "portrait")
+    found = frames.arrays_of(chosen, "code", styles)
     codes = {label: seeds[0] for label, seeds in found.items()}
     if not codes:
         return None
-    groups = equal_groups(codes)
+    groups = frames.equal_groups(codes)
     across = columns_of(3.4, min(2, len(groups)))
     down = math.ceil(len(groups) / across)
     figure = new_figure(min(1.3, HIGH / down) * down + 0.3)
@@ -57,7 +51,7 @@ def draw_codes(records: list[Record]) -> Figure | None:
         largest = np.nanmax(np.abs(code))
         draw_heat(left, code / (largest or 1.0), ENDS, square=False)
         draw_heat(right, cosines(code), ("vlag", -1.0, 1.0), square=False)
-        title = f"{joined([styles[k].text for k in group])}, max {largest:.3g}"
+        title = f"{frames.joined([styles[k].text for k in group])}, max {largest:.3g}"
         left.set_title(textwrap.fill(title, LETTERS), loc="left", fontsize=SMALL)
         right.set_title("cosine", loc="left", fontsize=SMALL)
         below = i + across >= len(groups)
@@ -73,15 +67,11 @@ def draw_codes(records: list[Record]) -> Figure | None:
     return figure
 
 
-@in_style
+@in_style()
 def draw_code(label: str, of: str, columns: str, values: Array) -> Figure:
-    """Draw codes as a heat map with the first row at the top.
+    """Draw codes `(row, column)` as a heat map with the first row at the top.
 
-    Args:
-        label: of the scheme.
-        of: what the rows are: position or distance.
-        columns: what the columns are: channel or head.
-        values: `(row, column)`.
+    Rows are of positions or distances, columns of channels or heads.
     """
     rows, across = values.shape
     width = COLUMN if across <= NARROW else PAGE
@@ -96,10 +86,9 @@ def draw_code(label: str, of: str, columns: str, values: Array) -> Figure:
 
 
 def cosines(code: Array) -> Array:
-    """Return the cosine of the codes of any two positions, `(position, position)`.
+    """Return the cosine of codes `(position, channel)`, `(position, position)`.
 
-    Args:
-        code: `(position, channel)`; a code of zeros has no cosine, NaN.
+    A code of zeros has none, NaN.
     """
     length = np.linalg.norm(code, axis=1, keepdims=True)
     unit = np.divide(code, length, out=np.full_like(code, np.nan), where=length > 0)

@@ -9,11 +9,16 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Frame, interval, rows_of, usable
-from posenc_compare.show.plots.panels import legend_below, new_panels, note_setting
+from posenc_compare.show.plots.panels import (
+    legend_below,
+    new_panels,
+    note_setting,
+    set_ticks,
+)
 from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, Look, looks, looks_in_turn, safe
@@ -65,11 +70,8 @@ def draw_perturbation(records: list[Record]) -> Figure | None:
     """
     chosen = usable(records, "perturbation")
     rows = rows_of(chosen, looks(records))
-    tokens, rotated, bias = titles = (
-        "added to tokens",
-        "change of queries and keys",
-        "bias in logits",
-    )
+    titles = ["added to tokens", "change of queries and keys", "bias in logits"]
+    tokens, rotated, bias = titles
     size, turned = rows["quantity"] == "relative_size", rows["case"].isin(ROTATED)
     rows.loc[size, "panel"] = np.where(turned[size], rotated, tokens)
     rows.loc[rows["quantity"] == "bias_share", "panel"] = bias
@@ -77,7 +79,7 @@ def draw_perturbation(records: list[Record]) -> Figure | None:
     words = words.str.replace("sqrt(d)", "\N{SQUARE ROOT}d")
     rows["case"] = rows["case"].mask(size & ~turned, words)
     most = rows["value"].abs().groupby([rows["panel"], rows["scheme"]]).transform("max")
-    return draw_dots(rows[most > NOTHING], [*titles], chosen)
+    return draw_dots(rows[most > NOTHING], titles, chosen)
 
 
 @register_plot(
@@ -109,15 +111,8 @@ def draw_dots(
     """Draw a panel for each quantity, with the same schemes in all.
 
     A dot is the mean over seeds of a case, and the bar through it its 95 % interval.
-
-    Args:
-        rows: `panel`, `scheme`, `case`, `unit` and `value` of each seed.
-        titles: of the panels, in order.
-        records: that they are from.
-        legend: what the cases are.
-
-    Returns:
-        None if there is nothing to draw.
+    Rows have `panel`, `scheme`, `case`, `unit` and `value` of each seed; the legend
+    says what the cases are.
     """
     rows = rows.dropna(subset="value")
     rows = rows.assign(value=rows["value"].where(rows["value"].abs() > NOTHING, 0.0))
@@ -159,15 +154,11 @@ def draw_dots(
         axes.set(ylabel="", ylim=(len(order) - 0.5, -0.5))
         axes.yaxis.grid(visible=True)
         axes.tick_params(axis="y", length=0, labelleft=i % across == 0)
-    entries: dict[str, Artist] = {
-        k: Line2D([], [], color=styles[k].colour, marker=styles[k].marker, linestyle="")
-        for k in cases
-    }
+    entries: dict[str, Artist] = {case: styles[case].dot() for case in cases}
     counts = rows.groupby(["panel", "scheme", "case"])["value"].count()
     if int(counts.max()) > 1:
-        entries[f"{LEVEL:.0%} interval over seeds"] = Line2D(
-            [], [], color=MIDDLE, linewidth=0.8
-        )
+        bar = Line2D([], [], color=MIDDLE, linewidth=0.8)
+        entries[f"{LEVEL:.0%} interval over seeds"] = bar
     legend_below(figure, entries, title=legend if cases else None)
     note_setting(figure, short_setting(records))
     return figure
@@ -181,13 +172,12 @@ def _value_axis(axes: Axes, values: Frame, unit: str) -> str:
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         return unit
     if positive.empty or positive.max() <= WIDE * positive.min() or values.min() < 0:
-        ends = min(0.0, 1.1 * values.min()), 1.1 * max(0.0, values.max()) or 1.0
-        axes.set_xlim(*ends)
+        high = 1.1 * max(0.0, values.max()) or 1.0
+        axes.set_xlim(min(0.0, 1.1 * values.min()), high)
         axes.xaxis.set_major_locator(MaxNLocator(3))
         return unit
-    least, most = (
-        math.floor(math.log10(end)) for end in (positive.min(), positive.max())
-    )
+    ends = positive.min(), positive.max()
+    least, most = (math.floor(math.log10(end)) for end in ends)
     zeros = bool((values == 0).any())
     start = 10.0**least
     if zeros:
@@ -197,9 +187,5 @@ def _value_axis(axes: Axes, values: Frame, unit: str) -> str:
         axes.set_xscale("log")
     axes.set_xlim(-0.4 * start if zeros else start, 10.0 ** (most + 1))
     powers = range(least + zeros, most + 2, max(1, (most - least + 3) // 3))
-    axes.xaxis.set_major_locator(
-        FixedLocator([0.0] * zeros + [10.0**i for i in powers])
-    )
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter("{x:g}")
+    set_ticks(axes.xaxis, FixedLocator([0.0] * zeros + [10.0**i for i in powers]))
     return unit + (" (logarithmic; linear in grey)" if zeros else " (logarithmic)")

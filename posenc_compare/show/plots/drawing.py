@@ -11,20 +11,14 @@ from posenc_compare.records.files import write_file
 from posenc_compare.records.load import Warn
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
-from posenc_compare.registry import PLOTS, Entry
-from posenc_compare.show.plots.paper import (
-    OWN,
-    Paper,
-    on_paper,
-)
+from posenc_compare.registry import PLOTS
+from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import render
 from posenc_compare.validate import check_choice
 
 DPI = 150
 FORMATS = ("png", "svg", "pdf")
-
-Files = dict[str, bytes]
 
 
 def images(
@@ -35,26 +29,24 @@ def images(
     dpi: int = DPI,
     names: Container[str] | None = None,
 ) -> dict[str, bytes]:
-    """Return every plot that the records allow, as the bytes of its files.
+    """Return the bytes of every plot that the records allow by the name of its file.
 
-    Args:
-        records: as `load_records` returns them.
-        warn: called with a line for every plot that cannot be drawn.
-        endings: formats of every plot.
-        dpi: resolution of PNG.
-        names: of the plots; all, if not given.
-
-    Returns:
-        Bytes by file name, in the order of a report.
+    They are in the order of a report. Warn with a line for each that cannot be drawn.
     """
     found: dict[str, bytes] = {}
-    for entry in in_order():
-        if names is not None and entry.name not in names:
+    for name in [entry.name for entry in in_order()]:
+        if names is not None and name not in names:
             continue
-        files, problem = draw(entry.name, records, endings, dpi)
-        if problem:
-            warn(clean(f"plot {entry.name}: not drawn: {problem}", 200))
-        found |= files
+        before = plt.get_fignums()
+        try:
+            if figure := PLOTS.get(name)(records):
+                found |= {f"{name}.{e}": render(figure, e, dpi) for e in endings}
+        except (Exception, SystemExit) as error:  # odd arrays fail in many ways
+            problem = f"{type(error).__name__}: {error}"
+            warn(clean(f"plot {name}: not drawn: {problem}", 200))
+        finally:  # a plot of a plugin may have opened figures of pyplot
+            for number in set(plt.get_fignums()) - set(before):
+                plt.close(number)
     return found
 
 
@@ -63,7 +55,7 @@ def undrawn(folder: Path) -> list[str]:
     return [
         entry.name
         for entry in in_order()
-        if of_plugin(entry) and not list(folder.glob(f"{entry.name}.*"))
+        if not PLOTS.owns(entry.module) and not list(folder.glob(f"{entry.name}.*"))
     ]
 
 
@@ -73,24 +65,11 @@ def draw_all(
     warn: Warn = warnings.warn,
     plots: str = "all",
     format: str = "png",
-    paper: Paper = OWN,
+    size: str = "",
 ) -> list[Path]:
-    """Write the plots that the records allow.
+    """Write the plots that the records allow; return their files as a report has them.
 
-    Args:
-        records: as `load_records` returns them.
-        folder: where the files go; made if it is missing.
-        warn: called with a line for every plot that cannot be drawn.
-        plots: comma-separated names or globs, or `all`.
-        format: comma-separated endings of files: png, svg or pdf.
-        paper: what a user wants of all figures.
-
-    Returns:
-        The files, in the order of a report.
-
-    Raises:
-        ConfigError: if a plot or a format is unknown.
-        StoreError: if one cannot be written.
+    Names of plots, or globs, and formats are comma-separated; size is as in `on_paper`.
     """
     endings = [*dict.fromkeys(part.strip() for part in format.split(","))]
     for ending in endings:
@@ -98,39 +77,10 @@ def draw_all(
     names = PLOTS.select_all(plots)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with on_paper(paper):
+        with on_paper(size):
             files = images(records, warn, endings=endings, names=names)
         for name, data in files.items():
             write_file(folder / name, data)
     except OSError as error:
         raise StoreError(f"{folder}: must take plots, got {error}") from error
     return [folder / name for name in files]
-
-
-def of_plugin(entry: Entry) -> bool:
-    """Return whether a plot is none of this package."""
-    return not PLOTS.owns(entry.module)
-
-
-def draw(
-    name: str, records: list[Record], endings: Sequence[str], dpi: int
-) -> tuple[Files, str]:
-    """Return the files of a plot by name, and why there are none, if it fails.
-
-    Args:
-        name: of the plot.
-        records: it is drawn from; there are no files if they hold nothing for it.
-        endings: formats.
-        dpi: resolution of PNG.
-    """
-    before = plt.get_fignums()
-    try:
-        figure = PLOTS.get(name)(records)
-        if figure is None:
-            return {}, ""
-        return {f"{name}.{e}": render(figure, e, dpi) for e in endings}, ""
-    except (Exception, SystemExit) as error:  # odd arrays fail in many ways
-        return {}, f"{type(error).__name__}: {error}"
-    finally:  # a plot of a plugin may have opened figures of pyplot
-        for number in set(plt.get_fignums()) - set(before):
-            plt.close(number)

@@ -1,25 +1,22 @@
-"""Extrapolation: bits per byte against the test length, and at every position."""
+"""Scores of trained networks against the test length, and at every position."""
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import (
-    Frame,
-    array_rows,
-    in_bits,
-    merge_equal,
-    rows_of,
-)
+from posenc_compare.show.plots import frames
+from posenc_compare.show.plots.frames import Frame
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import MIDDLE, looks
+from posenc_compare.show.plots.style import MIDDLE, looks, safe
 
 BITS, FLOORS = "bits_per_byte", "floor_bits_per_byte"
 BINS_PER_OCTAVE = 2
 FIRST = 8  # positions in the first bin: fewer windows say little of each
 GREY = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))  # of simple models
+CONSTANT = {"color": MIDDLE, "linewidth": 0.8, "linestyle": ":"}
 
 
 @register_plot(
@@ -36,8 +33,8 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     A line that ends at a bar belongs to a scheme that defines no further positions.
     All panels have one scale of bits, so that families can be compared.
     """
-    chosen = in_bits(records)
-    every = rows_of(chosen, looks(records))
+    chosen = frames.in_bits(records)
+    every = frames.rows_of(chosen, looks(records))
     every = every[every["x"] > 0]
     rows = every[every["quantity"] == BITS]
     if rows["value"].isna().all() or rows["x"].nunique() < 2:
@@ -63,7 +60,7 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
     A line that ends at a bar belongs to a scheme that defines no further positions; it
     was tested in shorter windows.
     """
-    rows = array_rows(in_bits(records), "position_bits", looks(records))
+    rows = frames.array_rows(frames.in_bits(records), "position_bits", looks(records))
     if rows["value"].isna().all():
         return None
     reach = rows.groupby("scheme")["x"].max()
@@ -71,14 +68,50 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
     return _draw(binned(rows), records, "position in the window (bytes)", ended)
 
 
+@register_plot(
+    "tasks",
+    order=15,
+    measure="extrapolation",
+    caption="Accuracy on each task against the test length in training lengths: means "
+    "over seeds with their 95% intervals. Dotted: a model that always gives the same "
+    "answer.",
+)
+def draw_tasks(records: list[Record]) -> Figure | None:
+    """Draw the accuracy on each task by test length."""
+    tasks = frames.scored(records, "accuracy")
+    if not tasks:
+        return None
+    styles = looks(records)
+    parts = []
+    for task, some in tasks.items():
+        part = frames.rows_of(some, styles)
+        lengths = part["x"] / min(map(frames.training_length, some))
+        parts.append(part.assign(x=lengths, panel=safe(task)))
+    rows: Frame = pd.concat(parts)
+    rows = rows[rows["x"] > 0]
+    scores, floors = (
+        rows[rows["quantity"] == name] for name in ("accuracy", "floor_accuracy")
+    )
+    height = 1.3 if len(tasks) > 2 else 2.0  # inches
+    lines = Lines(scores, styles, columns=3, width=1.7, height=height)
+    lines.length_axis()
+    lines.axes[0].set_ylim(-0.03, 1.03)
+    floor: Frame = floors.groupby(["panel", "x"])["value"].mean()
+    for axes, task, _ in lines.facets:
+        if task in floor:
+            axes.plot(floor[task].index, floor[task], **CONSTANT)
+    if len(floor):
+        lines.entries["constant answer"] = Line2D([], [], **CONSTANT)
+    every = [one for some in tasks.values() for one in some]
+    lines.finish("test length\n(training lengths)", "accuracy", every)
+    return lines.figure
+
+
 def binned(rows: Frame) -> Frame:
     """Return the mean of each bin of positions, of each scheme and seed.
 
-    Args:
-        rows: `scheme`, `seed`, `x` from 0 on, and `value`, bits at each position.
-
-    Returns:
-        The same columns; `x` is the geometric mean of the positions, from 1 on.
+    Rows have `scheme`, `seed`, `x` from 0 on, and `value`, bits at each position. The
+    new `x` is the geometric mean of the positions, from 1 on.
     """
     position = rows["x"] + 1
     octave = np.log2(position.clip(lower=FIRST)) * BINS_PER_OCTAVE
@@ -97,16 +130,10 @@ def _draw(
 ) -> Figure:
     """Draw bits over lengths, and the lengths of training.
 
-    Args:
-        rows: `scheme`, `x` and `value` of each seed.
-        records: of all measures.
-        x: name of the x axis.
-        ended: schemes, by text, that define no further positions.
-        floors: `case`, `x` and `value` of models without a scheme; None for bins, whose
-            points have no markers.
+    Bins of positions have no floors, and no markers.
     """
-    styles, chosen = looks(records), in_bits(records)
-    merged_rows, merged = merge_equal(rows, styles)
+    styles, chosen = looks(records), frames.in_bits(records)
+    merged_rows, merged = frames.merge_equal(rows, styles)
     lines = Lines(merged_rows.assign(panel=""), merged, markers=floors is not None)
     lines.length_axis()
     scale = lines.value_axis()

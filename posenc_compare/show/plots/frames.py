@@ -8,14 +8,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame
+from posenc_compare.show.frame import Frame, long_table
 from posenc_compare.show.plots.style import Look, safe
 from posenc_compare.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width
 
 Array = NDArray[np.float64]
 
-COLUMNS = ["scheme", "quantity", "case", "x", "seed", "value", "unit"]
 EQUAL = 2e-5  # of the largest value: rounding
 NAMES = 36  # characters of the names of schemes that are drawn as one
 
@@ -63,21 +62,9 @@ def rows_of(records: Iterable[Record], styles: Mapping[str, Look]) -> Frame:
     `scheme` is the text of its look. A value that is missing is NaN.
     """
     place = {label: i for i, label in enumerate(styles)}
-    rows = [
-        (
-            styles[record.label].text,
-            row.quantity,
-            safe(row.case),
-            row.x,
-            record.spec.seed,
-            row.value,
-            record.quantities[row.quantity].unit,
-        )
-        for record in sorted(records, key=lambda record: place[record.label])
-        for row in record.rows
-    ]
-    frame = pd.DataFrame(rows, columns=COLUMNS)
-    return frame.astype({"x": "float64", "value": "float64"})
+    rows: Frame = long_table(sorted(records, key=lambda record: place[record.label]))
+    texts = {label: look.text for label, look in styles.items()}
+    return rows.assign(scheme=rows["scheme"].map(texts), case=rows["case"].map(safe))
 
 
 def arrays_of(
@@ -110,10 +97,9 @@ def equal_groups(arrays: Mapping[str, Array]) -> list[list[str]]:
     """
     groups: list[list[str]] = []
     for label, array in arrays.items():
-        for group in groups:
-            if _equal(arrays[group[0]], array):
-                group.append(label)
-                break
+        same = (group for group in groups if _equal(arrays[group[0]], array))
+        if group := next(same, None):
+            group.append(label)
         else:
             groups.append([label])
     return groups
@@ -141,11 +127,8 @@ def merge_equal(
 ) -> tuple[Frame, dict[str, Look]]:
     """Return rows and looks in which schemes with the same means are one.
 
-    It has the look of the first, and the names of all.
-
-    Args:
-        rows: `scheme`, `x` and `value`; `panel` if there are several.
-        styles: look of every scheme.
+    It has the look of the first, and the names of all. Rows have `scheme`, `x` and
+    `value`, and `panel` if there are several.
     """
     at = [name for name in ("panel", "x") if name in rows]
     table = rows.pivot_table(
@@ -156,12 +139,10 @@ def merge_equal(
         for label, look in styles.items()
         if look.text in table.columns
     }
-    merged = {
-        first: replace(
-            styles[first], text=joined([styles[k].text for k in (first, *others)])
-        )
-        for first, *others in equal_groups(means)
-    }
+    merged = {}
+    for group in equal_groups(means):
+        text = joined([styles[label].text for label in group])
+        merged[group[0]] = replace(styles[group[0]], text=text)
     names = {styles[label].text: look.text for label, look in merged.items()}
     kept = rows[rows["scheme"].isin(names)]
     return kept.assign(scheme=kept["scheme"].map(names)), merged

@@ -48,11 +48,10 @@ def draw_inside(records: list[Record]) -> Figure | None:
 
 def _pairs(records: list[Record], styles: dict[str, Look]) -> Frame:
     """Return the use of each rotary pair over that of all, of each seed."""
-    parts = [pd.DataFrame(columns=["panel", "scheme", "seed", "x", "value"])]
-    for label, seeds in arrays_of(records, "pair_use", styles).items():
-        for seed, use in enumerate(seeds):
-            share = (use / use.mean()).mean(axis=0)  # over layers
-            x = range(1, len(share) + 1)
-            own = {"panel": USE, "scheme": styles[label].text, "seed": seed}
-            parts.append(pd.DataFrame({**own, "x": x, "value": share}))
-    return pd.concat(parts[1:] or parts)
+    rows = [
+        (USE, styles[label].text, seed, pair, share)
+        for label, seeds in arrays_of(records, "pair_use", styles).items()
+        for seed, use in enumerate(seeds)
+        for pair, share in enumerate((use / use.mean()).mean(axis=0), 1)  # over layers
+    ]
+    return pd.DataFrame(rows, columns=["panel", "scheme", "seed", "x", "value"])

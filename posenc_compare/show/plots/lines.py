@@ -11,11 +11,16 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Frame, interval, training_length
-from posenc_compare.show.plots.panels import legend_below, new_panels, note_setting
+from posenc_compare.show.plots.panels import (
+    legend_below,
+    new_panels,
+    note_setting,
+    set_ticks,
+)
 from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.style import FAINT, MIDDLE, Look
 from posenc_compare.show.setting import short_setting
@@ -34,7 +39,8 @@ class Lines:
     """Panels with a line for the mean over seeds of each scheme.
 
     Of many schemes, each panel is drawn once for each family: its lines in colour, and
-    those of the others in grey behind.
+    those of the others in grey behind. `facets` holds axes, the `panel` of its rows,
+    and the schemes in colour; `entries` is the legend below all panels.
 
     Args:
         rows: `panel`, `scheme`, `x` and `value` of each seed; panels in order.
@@ -42,15 +48,9 @@ class Lines:
         columns: panels side by side.
         width: inches that a panel needs at least.
         height: inches of a row.
-        markers: whether to mark the points.
-        bands: whether to draw the 95 % intervals.
-        share: whether panels share their axes.
-
-    Attributes:
-        figure: that is drawn.
-        axes: of all panels.
-        facets: of each: axes, the `panel` of its rows, and the schemes in colour.
-        entries: of the legend below all panels.
+        markers: whether points have one.
+        bands: whether means have 95 % intervals.
+        share: whether all panels have one scale.
     """
 
     def __init__(
@@ -87,8 +87,10 @@ class Lines:
             self._draw(axes, name, schemes)
             if len(names) == 1:
                 self._legend_beside(axes, schemes)
-        own = self.looks if len(names) > 1 else ()
-        self.entries: dict[str, Artist] = {text: self._entry(text) for text in own}
+        own = self.looks if len(names) > 1 else {}
+        self.entries: dict[str, Artist] = {
+            text: look.line(markers=markers) for text, look in own.items()
+        }
 
     def _draw(self, axes: Axes, name: str, schemes: list[str]) -> None:
         """Draw a panel with the lines of these schemes in colour."""
@@ -107,17 +109,12 @@ class Lines:
             hue_order=schemes,
             palette={text: look.colour for text, look in looks.items()},
             dashes={text: look.dash for text, look in looks.items()},
-            markers={text: look.marker for text, look in looks.items()}
-            if self.markers
-            else False,
+            markers=self.markers and {k: look.marker for k, look in looks.items()},
             errorbar=interval if self.bands else None,
             err_kws=BAND,
             legend=False,
             ax=axes,
         )
-
-    def _entry(self, text: str) -> Line2D:
-        return self.looks[text].line(markers=self.markers)
 
     def _legend_beside(self, axes: Axes, schemes: list[str]) -> None:
         """Name the lines of a panel at its right, in the order of their ends."""
@@ -125,7 +122,7 @@ class Lines:
         ends = means.groupby("scheme").last()
         order = sorted(schemes, key=lambda text: -ends[text])
         axes.legend(
-            [self._entry(text) for text in order],
+            [self.looks[text].line(markers=self.markers) for text in order],
             [textwrap.fill(text, BESIDE) for text in order],
             loc="center left",
             bbox_to_anchor=(1, 0.5),
@@ -136,12 +133,7 @@ class Lines:
     def length_axis(self) -> None:
         """Give the x axes a base-2 logarithm, with ticks written as whole numbers."""
         self.axes[0].set_xscale("log", base=2)
-        self._ticks("x", LogLocator(base=2, numticks=6))
-
-    def rate_axis(self) -> None:
-        """Give the x axes a logarithm, with a tick at each point."""
-        self.axes[0].set_xscale("log")
-        self._ticks("x", FixedLocator(sorted(set(self.rows["x"]))))
+        set_ticks(self.axes[0].xaxis, LogLocator(base=2, numticks=6))
 
     def value_axis(self) -> str:
         """Make the y axes logarithmic if they are wide; return words that say so."""
@@ -151,14 +143,8 @@ class Lines:
         self.axes[0].set_yscale("log")
         self.axes[0].set_ylim(low, high)
         subs = (1, 2, 5) if high > 10 * low else (1, 1.5, 2, 3, 4, 6, 8)
-        self._ticks("y", LogLocator(subs=subs))
+        set_ticks(self.axes[0].yaxis, LogLocator(subs=subs))
         return " (logarithmic)"
-
-    def _ticks(self, which: str, locator: Any) -> None:
-        axis = getattr(self.axes[0], f"{which}axis")
-        axis.set_major_locator(locator)
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter("{x:g}")
 
     def mark_training(self, records: Iterable[Record]) -> None:
         """Draw a line at each training length."""
@@ -186,18 +172,10 @@ class Lines:
     def finish(
         self, x: str, y: str, records: Iterable[Record], title: str | None = None
     ) -> None:
-        """Write the legend, the names of axes that panels share, and the setting.
-
-        Args:
-            x: what the x axis shows, with its unit.
-            y: what the y axis shows.
-            records: that are drawn.
-            title: of the legend.
-        """
+        """Write the legend, the names of axes that panels share, and the setting."""
         if self.bands and self.rows.groupby(["panel", "scheme", "x"]).size().max() > 1:
-            self.entries[f"{LEVEL:.0%} interval over seeds"] = Patch(
-                color=MIDDLE, **BAND
-            )
+            band = Patch(color=MIDDLE, **BAND)
+            self.entries[f"{LEVEL:.0%} interval over seeds"] = band
         legend_below(self.figure, self.entries, title)
         for axes in self.axes:
             lowest = axes.xaxis.get_tick_params()["labelbottom"]

@@ -11,19 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import (
-    Array,
-    arrays_of,
-    equal_groups,
-    joined,
-    usable,
-)
-from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
-from posenc_compare.show.plots.panels import note_seed
+from posenc_compare.show.plots import frames
+from posenc_compare.show.plots.frames import Array
+from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_seed
 from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, MIDDLE, looks, new_figure
 
+TRAINED = "trained_"  # how names of arrays of trained networks begin
 HEADS = (4, 2, 1)  # of a scheme: the most that need no more than `ROWS`
 ROWS = 7  # of maps
 SIDE, HIGH = 0.85, 0.95  # inches of a map at least, and of a row of them
@@ -31,19 +26,8 @@ LETTERS = 11  # of a line above a map
 
 
 class Kind(NamedTuple):
-    """How arrays of one name are drawn.
+    """How arrays of one name are drawn: `prepare` takes `(head, row, column)`."""
 
-    Attributes:
-        measure: that has the arrays.
-        unit: for the colour bar.
-        sides: what rows and columns are.
-        ends: colour map and the values at its ends.
-        prepare: what is drawn of an array, `(head, row, column)`.
-        ground: colour where nothing is defined.
-        extend: the ends that values may lie beyond, as `colorbar` names them.
-    """
-
-    measure: str
     unit: str
     sides: tuple[str, str]
     ends: tuple[str, float, float]
@@ -53,28 +37,17 @@ class Kind(NamedTuple):
 
 
 def below_largest(maps: Array) -> Array:
-    """Return logits minus the largest of their query, for keys up to the query.
+    """Return logits `(head, query, key)` minus the largest of their query.
 
-    A softmax takes no notice of what is added to all logits of a query.
-
-    Args:
-        maps: `(head, query, key)`; NaN where a query may not look.
-
-    Returns:
-        The same shape; NaN for later keys.
+    NaN where a query may not look, and for later keys. A softmax takes no notice of
+    what is added to all logits of a query.
     """
     later = np.triu(np.ones(maps.shape[-2:], bool), k=1)
     past = np.where(later, np.nan, maps)
     return past - np.fmax.reduce(past, axis=-1, keepdims=True)
 
 
-def below_head(maps: Array) -> Array:
-    """Return logits `(head, row, column)` minus the largest of their head."""
-    return maps - np.fmax.reduce(maps, axis=(-2, -1), keepdims=True)
-
-
 BIAS = Kind(
-    "portrait",
     "logits below the\nlargest of the query",
     ("query", "key"),
     ("rocket", -10.0, 0.0),
@@ -82,24 +55,18 @@ BIAS = Kind(
     ground="white",
     extend="min",
 )
-COSINE = Kind("portrait", "cosine", ("row", "column"), ("vlag", -1.0, 1.0))
-SEQUENCE = {
-    "bias_map": BIAS,
-    "trained_bias": BIAS._replace(measure="inside"),
-    "trained_similarity": COSINE._replace(
-        measure="inside", sides=("position", "position")
-    ),
-}
+GRID_BIAS = Kind(
+    "logits below the\nlargest of the head",
+    ("row", "column"),
+    ("rocket", -5.0, 0.0),
+    prepare=lambda maps: maps - np.fmax.reduce(maps, axis=(-2, -1), keepdims=True),
+    extend="min",
+)
+COSINE = Kind("cosine", ("position", "position"), ("vlag", -1.0, 1.0))
+SEQUENCE = {"bias_map": BIAS, "trained_bias": BIAS, "trained_similarity": COSINE}
 GRID = {
-    "grid_bias": Kind(
-        "portrait",
-        "logits below the\nlargest of the head",
-        ("row", "column"),
-        ("rocket", -5.0, 0.0),
-        prepare=below_head,
-        extend="min",
-    ),
-    "grid_similarity": COSINE,
+    "grid_bias": GRID_BIAS,
+    "grid_similarity": COSINE._replace(sides=("row", "column")),
 }
 
 
@@ -142,17 +109,10 @@ def draw_grid_maps(records: list[Record]) -> Figure | None:
 def draw_maps(
     records: list[Record], kinds: Mapping[str, Kind]
 ) -> tuple[Figure, list[Axes]] | None:
-    """Draw arrays `(head, row, column)` of the first seed; None if there are none.
+    """Draw arrays of the first seed by name, on the axes that are returned.
 
     Heads that are all equal are drawn once, and so are schemes. Of many heads or
     schemes, some heads are drawn, evenly spaced.
-
-    Args:
-        records: of all schemes.
-        kinds: of the arrays to draw, by name.
-
-    Returns:
-        The figure, and the axes that show a map.
     """
     across = columns_of(SIDE, 8)
     found = {name: _cells(records, name, kinds[name], across) for name in kinds}
@@ -172,10 +132,8 @@ def draw_maps(
             axes, left, below = grid.flat[i], i % across == 0, i // across == rows - 1
             draw_heat(axes, values, kind.ends, ticks=2)
             axes.set_facecolor(kind.ground)
-            room = "\n".join(" " * (title.count("\n") + 1))
-            axes.set_title(
-                room, fontsize=SMALL, pad=2
-            )  # the text is wider than the map
+            room = "\n".join(" " * (title.count("\n") + 1))  # the text is wider
+            axes.set_title(room, fontsize=SMALL, pad=2)
             place = {"transform": axes.transAxes, "va": "bottom", "fontsize": SMALL}
             axes.text(0, 1.03, title, **place).set_in_layout(False)
             axes.tick_params(labelleft=left, labelbottom=below)
@@ -185,9 +143,8 @@ def draw_maps(
         place = {"ax": grid, "shrink": min(1, 3 / rows), "aspect": 25}
         add_bar(part, panels[-1], kind.unit, kind.extend, **place)
     chosen = [one for one in records if one.arrays.keys() & found.keys()]
-    measures = {kinds[name].measure for name in found}
-    words = {"portrait": "before", "inside": "after"}
-    when = " and ".join(word for measure, word in words.items() if measure in measures)
+    trained = sorted({name.startswith(TRAINED) for name in found})
+    when = " and ".join("after" if one else "before" for one in trained)
     note_seed(figure, chosen, f"{when} training")
     return figure, panels
 
@@ -196,13 +153,14 @@ def _cells(
     records: list[Record], name: str, kind: Kind, across: int
 ) -> dict[int, tuple[str, Array]]:
     """Return titles and maps by their places in rows of so many; each once."""
-    chosen, styles = usable(records, kind.measure), looks(records)
-    numbers = arrays_of(chosen, "bias_heads", styles)
+    measure = "inside" if name.startswith(TRAINED) else "portrait"
+    chosen, styles = frames.usable(records, measure), looks(records)
+    numbers = frames.arrays_of(chosen, "bias_heads", styles)
     arrays = {
         label: kind.prepare(seeds[0])
-        for label, seeds in arrays_of(chosen, name, styles).items()
+        for label, seeds in frames.arrays_of(chosen, name, styles).items()
     }
-    groups = equal_groups(arrays)
+    groups = frames.equal_groups(arrays)
     most = max((len(maps) for maps in arrays.values()), default=1)
     slots = [min(heads, most, across) for heads in HEADS]
     fits = (n for n in slots if math.ceil(len(groups) / (across // n)) <= ROWS)
@@ -215,7 +173,7 @@ def _cells(
         words = f", head {', '.join(f'{heads[k]:.0f}' for k in kept)}"
         if all(np.array_equal(maps[0], other, equal_nan=True) for other in maps):
             kept, words = kept[:1], ", all heads" if len(maps) > 1 else ""
-        name = joined([styles[label].text for label in group])
+        name = frames.joined([styles[label].text for label in group])
         title = textwrap.fill(name + words, LETTERS * slot)
         first = i // (across // slot) * across + i % (across // slot) * slot
         cells |= {first + j: (title * (j == 0), maps[k]) for j, k in enumerate(kept)}

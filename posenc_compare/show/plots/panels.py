@@ -1,17 +1,23 @@
-"""Panels side by side, and what is written around them."""
+"""Panels side by side, heat maps, and what is written around them."""
 
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.ticker import Locator, NullLocator
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.plots.paper import PAPER, paper_width
+from posenc_compare.show.plots.frames import Array
+from posenc_compare.show.plots.paper import SIZE, paper_width
 from posenc_compare.show.plots.style import MIDDLE, new_figure, safe
 
+SMALL = 6.5  # points of what is written beside maps
 ENTRY = 44  # characters of a line of a legend
 LETTER, LINE = 0.053, 0.125  # inches of a legend: a letter, and a line
 
@@ -19,14 +25,7 @@ LETTER, LINE = 0.053, 0.125  # inches of a legend: a letter, and a line
 def new_panels(
     titles: Sequence[str], across: int, height: float, *, share: bool = True
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with axes for each title.
-
-    Args:
-        titles: of the panels.
-        across: panels side by side, at most.
-        height: inches of a row.
-        share: whether they share their axes.
-    """
+    """Return a figure with axes for each title."""
     across = min(across, len(titles))
     down = math.ceil(len(titles) / across)
     figure = new_figure(height * down)
@@ -38,6 +37,13 @@ def new_panels(
         axes.set_title(title, loc="left")
         axes.tick_params(labelbottom=not share or i + across >= len(titles))
     return figure, panels
+
+
+def set_ticks(axis: Axis, locator: Locator) -> None:
+    """Write numbers at the places of a locator alone."""
+    axis.set_major_locator(locator)
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
 
 
 def legend_below(
@@ -69,7 +75,7 @@ def note_setting(figure: Figure, text: str) -> None:
 
     A figure as wide as a paper has it in its caption there.
     """
-    if PAPER.get().size:
+    if SIZE.get():
         return
     wide = int(paper_width(figure.get_figwidth()) * 19)
     text = textwrap.fill(safe(text, 300), wide)
@@ -78,14 +84,38 @@ def note_setting(figure: Figure, text: str) -> None:
 
 
 def note_seed(figure: Figure, records: Iterable[Record], when: str) -> None:
-    """Write of which seed a figure is, the first of each scheme, and when in training.
-
-    Args:
-        figure: of one seed of each scheme.
-        records: it is drawn from.
-        when: such as `before training`.
-    """
+    """Write which seed a figure shows, the first of each scheme, and when."""
     ordered = sorted(records, key=lambda one: -one.spec.seed)
     first = sorted({*{one.label: one.spec.seed for one in ordered}.values()})
     word = "seed" if len(first) == 1 else "seeds"
     note_setting(figure, f"{when}, {word} {', '.join(map(str, first))}")
+
+
+def draw_heat(
+    axes: Axes,
+    values: Array,
+    ends: tuple[Any, float, float],
+    *,
+    square: bool = True,
+    ticks: int = 4,
+    **given: Any,
+) -> None:
+    """Draw a matrix, its first row at the top; NaN shows the ground."""
+    cmap, low, high = ends
+    rows, columns = (max(1, round(side / ticks)) for side in values.shape)
+    labels = {"yticklabels": rows, "xticklabels": columns, **given}
+    colours = {"cmap": cmap, "vmin": low, "vmax": high}
+    shape = {"square": square, "rasterized": True, "cbar": False}
+    sns.heatmap(values, ax=axes, **shape, **colours, **labels)
+    axes.tick_params(labelrotation=0, labelsize=SMALL)
+    axes.grid(visible=False)
+
+
+def add_bar(
+    figure: FigureBase, axes: Axes, label: str, extend: str = "neither", **place: Any
+) -> None:
+    """Draw the colour bar of maps that have one scale."""
+    bar = figure.colorbar(axes.collections[0], extend=extend, **place)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.ax.tick_params(labelsize=SMALL)
+    bar.set_label(label, fontsize=SMALL)

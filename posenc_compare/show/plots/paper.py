@@ -1,103 +1,33 @@
-"""What a user may change of every plot: its width, and settings of matplotlib."""
+"""How wide figures are: one column of a paper, both, or as each plot has it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
-
-from posenc_compare.errors import ConfigError
-from posenc_compare.records.sanitize import clean
-from posenc_compare.validate import check_choice, read_regular
+from posenc_compare.validate import check_choice
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 SIZES = {"column": COLUMN, "page": PAGE}
-LONG = 1 << 20  # bytes of a file of settings
-
-
-@dataclass(frozen=True)
-class Paper:
-    """What a user may change of every plot.
-
-    Attributes:
-        size: of figures, column or page; each has its own, if empty.
-        rc: settings of matplotlib on top of those of this package.
-        style: the file of these settings.
-    """
-
-    size: str = ""
-    rc: tuple[tuple[Any, Any], ...] = ()
-    style: Path | None = field(default=None, repr=False)
-
-
-OWN = Paper()
-PAPER: ContextVar[Paper] = ContextVar("PAPER", default=OWN)
-
-
-def paper_of(size: str, style: Path | None) -> Paper:
-    """Return the paper with this size and style.
-
-    Args:
-        size: column or page; empty for the own width of each plot.
-        style: a file of matplotlib settings, such as `my.mplstyle`.
-
-    Raises:
-        ConfigError: if there is no such size, or the file cannot be used.
-    """
-    if size:
-        check_choice("size", size, tuple(SIZES))
-    if style is None:
-        return Paper(size)
-    try:
-        rc = _settings(style)
-    except (OSError, ValueError, KeyError) as error:
-        problem = clean(str(error), 120)
-        raise ConfigError(
-            f"style must be a file of matplotlib settings, got {style}: {problem}"
-        ) from error
-    return Paper(size, tuple(rc.items()), style.absolute())
-
-
-def _settings(style: Path) -> dict[Any, Any]:
-    """Return the settings of a file.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is no regular file or too long, or if a line is no setting,
-            or has no such value.
-    """
-    for line in read_regular(style, LONG).decode().splitlines():
-        name, colon, _ = line.partition("#")[0].partition(":")
-        if name.strip() and not (colon and name.strip() in mpl.rcParams):
-            raise ValueError(f"matplotlib has no setting {name.strip()!r}")
-    return dict(
-        mpl.rc_params_from_file(style, fail_on_error=True, use_default_template=False)
-    )
+SIZE: ContextVar[str] = ContextVar("SIZE", default="")
 
 
 @contextmanager
-def on_paper(paper: Paper) -> Iterator[None]:
-    """Draw and render on that paper inside."""
-    token = PAPER.set(paper)
+def on_paper(size: str) -> Iterator[None]:
+    """Draw inside as wide as a column or a page; empty for the width of each plot."""
+    if size:
+        check_choice("size", size, tuple(SIZES))
+    token = SIZE.set(size)
     try:
         yield
     finally:
-        PAPER.reset(token)
+        SIZE.reset(token)
 
 
 def paper_width(own: float) -> float:
     """Return the inches that a figure is wide: those of the paper, or its own."""
-    return SIZES.get(PAPER.get().size, own)
+    return SIZES.get(SIZE.get(), own)
 
 
 def columns_of(inches: float, most: int) -> int:
-    """Return how many panels stand side by side in a figure as wide as a page.
-
-    Args:
-        inches: that a panel needs at least, with its labels.
-        most: panels there are, or that are wanted in one row.
-    """
+    """Return how many panels of so many inches, at most, stand side by side."""
     return max(1, min(most, int(paper_width(PAGE) / inches)))

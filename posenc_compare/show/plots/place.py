@@ -1,88 +1,45 @@
 """Place: one's own scheme among others, by their scores at the longest test."""
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.differences import at_the_end
+from posenc_compare.show.differences import Difference, at_the_end
+from posenc_compare.show.plots import style
 from posenc_compare.show.plots.drawing import DPI
-from posenc_compare.show.plots.style import (
-    COLOURS,
-    MIDDLE,
-    in_style,
-    new_figure,
-    render,
-    safe,
-)
+from posenc_compare.show.plots.style import COLOURS, MIDDLE
 from posenc_compare.stats.intervals import half_width
 
 ROW = 0.15  # inches of a scheme
 
 
-class Change(NamedTuple):
-    """The score of a scheme minus that of a reference.
-
-    Attributes:
-        scheme: its label.
-        change: mean over seeds.
-        low: lower end of its interval; NaN for a single seed.
-        high: upper end of its interval; NaN for a single seed.
-        own: whether it is the scheme to highlight.
-    """
-
-    scheme: str
-    change: float
-    low: float
-    high: float
-    own: bool = False
-
-
-@in_style
-def draw_place(changes: Iterable[Change], unit: str) -> Figure:
-    """Draw a dot with its interval for every scheme, the lowest at the top.
-
-    Args:
-        changes: at least one; one's own scheme is drawn in colour.
-        unit: of the changes, for the axis.
-    """
-    ordered = sorted(changes, key=lambda one: one.change)
-    figure = new_figure(ROW * max(len(ordered), 3) + 0.6)
+@style.in_style()
+def draw_place(own: str, compared: Mapping[str, Difference], unit: str) -> Figure:
+    """Draw the scores of schemes less one's own, which is in colour, by their means."""
+    known = {own: Difference(np.zeros(1), math.nan)}
+    known |= {label: one for label, one in compared.items() if len(one.values)}
+    ordered = sorted(known, key=lambda label: known[label].mean)
+    figure = style.new_figure(ROW * max(len(ordered), 3) + 0.6)
     axes = figure.subplots()
     axes.axvline(0, color=MIDDLE, linewidth=0.7, linestyle=":")
-    for place, one in enumerate(ordered):
-        colour = COLOURS[3] if one.own else MIDDLE
-        axes.plot([one.low, one.high], [place, place], color=colour, linewidth=1.0)
-        axes.plot(one.change, place, "o", color=colour)
-    names = [f"{i}. {safe(one.scheme)}" for i, one in enumerate(ordered, 1)]
+    names = [f"{i}. {style.safe(label)}" for i, label in enumerate(ordered, 1)]
     axes.set_yticks(range(len(ordered)), names)
     axes.set(xlabel=unit, ylim=(len(ordered) - 0.5, -0.5))
-    for text, one in zip(axes.get_yticklabels(), ordered, strict=True):
-        text.set(
-            color=COLOURS[3] if one.own else "black",
-            weight="bold" if one.own else "normal",
-        )
+    for place, label in enumerate(ordered):
+        mean, width = known[label].mean, half_width(known[label].values)
+        colour = COLOURS[3] if label == own else MIDDLE
+        axes.plot([mean - width, mean + width], [place, place], color=colour, lw=1.0)
+        axes.plot(mean, place, "o", color=colour)
+    text = axes.get_yticklabels()[ordered.index(own)]
+    text.set(color=COLOURS[3], weight="bold")
     return figure
 
 
 def place_plot(records: Iterable[Record], own: str) -> bytes:
-    """Return a PNG of the differences of other schemes from one's own.
-
-    Args:
-        records: trainings of all schemes on language.
-        own: label of the scheme.
-
-    Raises:
-        ConfigError: if there is no training of the scheme, or none of another.
-    """
-    changes = [Change(own, 0.0, math.nan, math.nan, own=True)]
+    """Return a PNG of the differences of other schemes from one's own."""
     x, compared = at_the_end(records, own)
-    for label, one in compared.items():
-        if len(one.values):
-            width = half_width(one.values)
-            low, high = one.mean - width, one.mean + width
-            changes.append(Change(label, one.mean, low, high))
-    unit = f"bits per byte at {x:g}, less those of {safe(own)}"
-    return render(draw_place(changes, unit), "png", DPI)
+    unit = f"bits per byte at {x:g}, less those of {style.safe(own)}"
+    return style.render(draw_place(own, compared, unit), "png", DPI)

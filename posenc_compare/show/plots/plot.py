@@ -21,7 +21,7 @@ def register_plot(
     """
 
     def file(draw: Draw) -> Draw:
-        styled = in_style(draw)
+        styled = in_style()(draw)
         facts = {"caption": caption, "order": order, "measure": measure}
         PLOTS.add(name, styled, draw, facts)
         return styled

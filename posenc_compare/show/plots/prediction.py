@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import usable
-from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
-from posenc_compare.show.plots.panels import note_setting
+from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_setting
 from posenc_compare.show.plots.paper import COLUMN, PAGE, paper_width
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, new_figure, safe

@@ -3,19 +3,24 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
 from posenc_compare.settings.retrieval import DEPTHS
-from posenc_compare.show.plots.frames import Array
-from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
-from posenc_compare.show.plots.panels import legend_below, new_panels, note_setting
+from posenc_compare.show.plots.frames import Array, Frame
+from posenc_compare.show.plots.panels import (
+    SMALL,
+    add_bar,
+    draw_heat,
+    legend_below,
+    new_panels,
+    note_setting,
+)
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, Look, looks_in_turn, safe
-from posenc_compare.show.retrieval import BITS, by_rule, chance, scores, usable
+from posenc_compare.show.retrieval import BITS, chance, fillers_of, retrieval_rows
 from posenc_compare.show.setting import short_setting
 from posenc_compare.stats.intervals import half_width, wilson
 
@@ -35,19 +40,19 @@ CHANCE = {"color": MIDDLE, "linestyle": ":", "linewidth": 1.0}
 )
 def draw_retrieval(records: list[Record]) -> Figure | None:
     """Draw a map of each rule: depth down, length across."""
-    chosen = usable(records)
-    if not chosen:
+    rows = retrieval_rows(records)
+    if rows.empty:
         return None
-    lengths = sorted({_length(record) for record in chosen})
-    names = [*dict.fromkeys(rule for rule, _ in scores(chosen))]
+    chosen, lengths = [*rows["record"]], sorted(rows["length"].unique())
+    names = [*rows["rule"].unique()]
     figure, panels = new_panels([safe(name) for name in names], 3, HEIGHT)
     depths = [f"{100 * (2 * part + 1) // (2 * DEPTHS)} %" for part in range(DEPTHS)]
     for name, axes in zip(names, panels, strict=True):
-        own = by_rule(chosen)[name]
-        shares = np.stack([_by_depth(own, length) for length in lengths], axis=1)
+        own = rows[rows["rule"] == name]
+        columns = [own[own["length"] == length]["record"] for length in lengths]
         draw_heat(
             axes,
-            shares,
+            np.stack([*map(_by_depth, columns)], axis=1),
             ENDS,
             square=False,
             annot=True,
@@ -77,21 +82,17 @@ def draw_retrieval(records: list[Record]) -> Figure | None:
 )
 def draw_retrieval_bits(records: list[Record]) -> Figure | None:
     """Draw a panel for each filler and length, with a point for each rule."""
-    chosen = usable(records)
-    fillers = sorted({f for score in scores(chosen).values() for f in score.bits})
+    rows = retrieval_rows(records)
+    fillers = fillers_of(rows)
     if not fillers:
         return None
-    lengths = sorted({_length(record) for record in chosen})
-    styles = looks_in_turn(dict.fromkeys(rule for rule, _ in scores(chosen)))
+    chosen, lengths = [*rows["record"]], sorted(rows["length"].unique())
+    styles = looks_in_turn(rows["rule"].unique())
     shown = [(filler, length) for filler in fillers for length in lengths]
-    titles = [f"{filler}, {length} tokens" for filler, length in shown]
+    titles = [f"{name.removesuffix(BITS)}, {length} tokens" for name, length in shown]
     figure, panels = new_panels(titles, len(lengths), HIGH, share=False)
     for place, ((filler, length), axes) in enumerate(zip(shown, panels, strict=True)):
-        own = {
-            rule: [record for record in some if _length(record) == length]
-            for rule, some in by_rule(chosen).items()
-        }
-        _draw_points(axes, own, filler, styles)
+        _draw_points(axes, rows[rows["length"] == length], filler, styles)
         axes.axhline(chance(chosen), **CHANCE)
         axes.set_ylim(0, 1)
         axes.set_xscale("symlog", linthresh=LINEAR)
@@ -100,7 +101,7 @@ def draw_retrieval_bits(records: list[Record]) -> Figure | None:
         axes.xaxis.set_major_formatter("{x:g}")
         if place >= len(shown) - len(lengths):
             axes.set_xlabel("bits per byte\nabove the best")
-    entries = {name: _entry(look) for name, look in styles.items()}
+    entries = {name: look.dot() for name, look in styles.items()}
     legend_below(figure, {**entries, "chance": Line2D([], [], **CHANCE)})
     figure.supylabel("share of needles found", fontsize="medium")
     note_setting(figure, short_setting(chosen))
@@ -108,31 +109,16 @@ def draw_retrieval_bits(records: list[Record]) -> Figure | None:
 
 
 def _draw_points(
-    axes: Axes,
-    records: Mapping[str, Sequence[Record]],
-    filler: str,
-    styles: dict[str, Look],
+    axes: Axes, rows: Frame, filler: str, styles: Mapping[str, Look]
 ) -> None:
-    """Draw the point of every rule, from its records of one length."""
-    bits = pd.DataFrame(
-        {
-            (rule, record.spec.seed): row.value
-            for rule, own in records.items()
-            for record in own
-            for row in record.rows
-            if row.quantity == filler + BITS and row.value is not None
-        }.items(),
-        columns=["at", "bits"],
-    )
-    if bits.empty:
+    """Draw a point for every rule of one length that has bits of a filler."""
+    known = rows.dropna(subset=filler)
+    by_seed = known.pivot(index="seed", columns="rule", values=filler)
+    if by_seed.empty:
         return
-    bits[["rule", "seed"]] = bits["at"].tolist()
-    by_seed = bits.pivot_table(index="seed", columns="rule", values="bits")
     above = by_seed.sub(by_seed[by_seed.mean().idxmin()], axis=0)
-    for name, look in styles.items():
-        own = records.get(name, [])
-        if name not in above:
-            continue
+    for name in filter(above.columns.__contains__, styles):
+        own = rows[rows["rule"] == name]["record"]
         found, asked = (
             sum(_counts(record, counts, filler).sum() for record in own)
             for counts in ("found", "asked")
@@ -144,36 +130,28 @@ def _draw_points(
             share,
             xerr=width if np.isfinite(width) else None,
             yerr=[[share - low], [high - share]],
-            color=look.colour,
-            marker=look.marker,
+            color=styles[name].colour,
+            marker=styles[name].marker,
             markersize=5,
             markeredgecolor="w",
             elinewidth=0.7,
         )
 
 
-def _entry(look: Look) -> Line2D:
-    return Line2D([], [], color=look.colour, marker=look.marker, linestyle="")
-
-
-def _length(record: Record) -> int:
-    return int(str(record.spec.setting["read_length"]))
-
-
 def _counts(record: Record, name: str, filler: str) -> Array:
     """Return the counts of a filler, `(kind, depth)`."""
     names = str(record.spec.setting["fillers"]).replace(" ", "").split(",")
     names = [*dict.fromkeys(filter(None, names))]
-    return np.array(record.arrays[name], dtype=np.float64)[names.index(filler)]
+    place = names.index(filler.removesuffix(BITS))
+    return np.array(record.arrays[name], dtype=np.float64)[place]
 
 
-def _by_depth(records: Sequence[Record], length: int) -> Array:
+def _by_depth(records: Sequence[Record]) -> Array:
     """Return the share found at each depth, `(depth,)`; NaN without any."""
-    own = [record for record in records if _length(record) == length]
-    if not own:
+    if not len(records):
         return np.full(DEPTHS, np.nan)
     found, asked = (
-        np.sum([np.array(record.arrays[name]) for record in own], axis=(0, 1, 2))
+        np.sum([np.array(record.arrays[name]) for record in records], axis=(0, 1, 2))
         for name in ("found", "asked")
     )
     return found / asked

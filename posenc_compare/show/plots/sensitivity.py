@@ -3,10 +3,12 @@
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Frame, in_bits
 from posenc_compare.show.plots.lines import Lines
+from posenc_compare.show.plots.panels import set_ticks
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import looks_in_turn, safe
 
@@ -46,7 +48,8 @@ def draw_sensitivity(records: list[Record]) -> Figure | None:
     for axes, title, _ in lines.facets:
         own = rows[rows["panel"] == title]
         sns.scatterplot(own, x="x", y="value", ax=axes, **dots)
-    lines.rate_axis()
+    lines.axes[0].set_xscale("log")
+    set_ticks(lines.axes[0].xaxis, FixedLocator(sorted(rows["x"].unique())))
     title = "rate of the scheme's own parameters, in peak rates"
     lines.finish("peak rate", "bits per byte above the best", chosen, title)
     return lines.figure

@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Frame, array_rows, merge_equal, usable
-from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
-from posenc_compare.show.plots.panels import note_setting
+from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_setting
 from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, looks, new_figure
@@ -32,10 +31,10 @@ def draw_similarity(records: list[Record]) -> Figure | None:
     styles = looks(records)
     codes = [one for one in usable(records, "portrait") if "similarity" in one.arrays]
     logits = usable(records, "distance_decay")
-    parts = {
-        COSINE: array_rows(codes, "similarity", styles),
-        LOGIT: _from_zero(array_rows(logits, "mean_logit", styles)),
-    }
+    cosines = array_rows(codes, "similarity", styles)
+    falls = array_rows(logits, "mean_logit", styles)
+    falls["value"] -= falls.groupby(["scheme", "seed"])["value"].transform("first")
+    parts = {COSINE: cosines, LOGIT: falls}
     rows: Frame = pd.concat([one.assign(panel=k) for k, one in parts.items()])
     rows = rows.dropna(subset="value")
     if rows.empty:
@@ -68,9 +67,3 @@ def draw_similarity(records: list[Record]) -> Figure | None:
         axes.text(1.02, (start + end) / 2, own[start], va="center", **place)
     note_setting(figure, short_setting([*codes, *logits]))
     return figure
-
-
-def _from_zero(rows: Frame) -> Frame:
-    """Return rows whose values count from each seed's own value at distance 0."""
-    zero = rows.groupby(["scheme", "seed"])["value"].transform("first")
-    return rows.assign(value=rows["value"] - zero)

@@ -2,13 +2,13 @@
 
 import functools
 import io
-import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import matplotlib as mpl
 import seaborn as sns
@@ -19,12 +19,12 @@ from PIL import Image
 
 from posenc_compare.records.record import Record
 from posenc_compare.registry import FAMILIES, SCHEMES, Entry
-from posenc_compare.show.plots.paper import PAGE, PAPER, paper_width
+from posenc_compare.show.plots.paper import PAGE, paper_width
+from posenc_compare.show.ranking import YEAR, by_family
 
 SCREEN = 160  # dots per inch where a notebook shows a figure
 LABEL = 40  # characters of a label that are shown
 FONT = "DejaVu Sans"  # comes with matplotlib
-YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 # Hues that read well as thin lines: without pale ones, and with dark ones beside them.
 COLOURS = [
@@ -62,8 +62,6 @@ RC: dict[Any, Any] = {
 }
 
 Draw = Callable[[list[Record]], Figure | None]
-Given = ParamSpec("Given")
-Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True)
@@ -95,6 +93,10 @@ class Look:
             markeredgecolor="w",
         )
 
+    def dot(self) -> Line2D:
+        """Return a marker that looks so, for a legend."""
+        return Line2D([], [], color=self.colour, marker=self.marker, linestyle="")
+
 
 def looks(records: Iterable[Record]) -> dict[str, Look]:
     """Return the look of every label of records, in the order of legends.
@@ -103,12 +105,12 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
     alone, so that a scheme has the same ones in all plots of all runs.
     """
     family = {record.label: record.family for record in records}
-    known, faces = [*FAMILIES, ""], _faces()
+    faces = _faces()
     published = {name: place for place, name in enumerate(faces)}
 
     def place(label: str) -> tuple[int, int, str]:
-        of = family[label] if family[label] in FAMILIES else ""
-        return known.index(of), published.get(label, len(published)), label
+        of, _ = by_family(family[label], label)
+        return of, published.get(label, len(published)), label
 
     found: dict[str, Look] = {}
     texts: set[str] = set()
@@ -176,7 +178,7 @@ def safe(text: str, length: int = LABEL) -> str:
 
     Control characters, and those the font lacks, become `?`.
     """
-    glyphs = _glyphs(dict(PAPER.get().rc).get("font.family", [FONT])[0])
+    glyphs = _glyphs()
     shown = "".join(
         char
         if ord(char) in glyphs and unicodedata.category(char)[0] not in "CM"
@@ -191,41 +193,28 @@ def safe(text: str, length: int = LABEL) -> str:
 
 
 @functools.cache
-def _glyphs(family: str) -> frozenset[int]:
-    font = font_manager.get_font(font_manager.findfont(family))
+def _glyphs() -> frozenset[int]:
+    font = font_manager.get_font(font_manager.findfont(FONT))
     return frozenset(font.get_charmap())
 
 
-def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
-    """Run a drawing function in this style, whatever the user's own settings are."""
-
-    @functools.wraps(draw)
-    def styled(*given: Given.args, **named: Given.kwargs) -> Drawn:
-        with mpl.rc_context():
-            _apply()
-            return draw(*given, **named)
-
-    return styled
-
-
-def _apply() -> None:
-    mpl.rcdefaults()
-    for name, value in {**RC, **dict(PAPER.get().rc)}.items():
-        mpl.rcParams[name] = value
+@contextmanager
+def in_style() -> Iterator[None]:
+    """Draw inside in this style, whatever the user's own settings are."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(RC)
+        yield
 
 
 def render(figure: Figure, ending: str, dpi: int) -> bytes:
-    """Return a figure as a file's bytes, the same for the same figure.
+    """Return the bytes of a PNG, SVG or PDF, the same for the same figure.
 
-    Args:
-        figure: to render.
-        ending: png, svg or pdf.
-        dpi: resolution of PNG, which is kept small by 256 colours.
+    A PNG is kept small by 256 colours.
     """
     data = io.BytesIO()
     date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with mpl.rc_context():
-        _apply()
+    with in_style():
         figure.savefig(data, format=ending, dpi=dpi, metadata=date.get(ending))
     if ending != "png":
         return data.getvalue()
