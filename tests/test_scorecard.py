@@ -85,7 +85,7 @@ def test_schemes_without_a_row_have_no_say() -> None:
     bodies += [*trained("mr_rope", 2.0, 3.0), *trained("mix", 2.0, 3.0)]
     table = scorecard(sound(bodies), ["rope", "mr_rope"])
     assert table is not None
-    assert [row[:1] + row[4:6] for row in table.rows] == [
+    assert [[row[0], *row[4:6]] for row in table.rows] == [
         [label, "2.00*", "3.00*"] for label in ("mr_rope", "rope")
     ]
     assert table.lines[-1] == "the same as mr_rope in every score: rope"
