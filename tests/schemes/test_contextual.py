@@ -390,6 +390,12 @@ class TestFox(LogitTests):
                 kept *= opened(t.scheme.gate, h, t.x[b, j])
         return logits
 
+    def test_cable_is_the_same_with_the_sign_of_the_layer_turned(self) -> None:
+        *_, x = inputs()
+        scheme = self.drawn()
+        turned = F.linear(x, -scheme.gate.weight, -scheme.gate.bias)
+        close(scheme.token_state(x), -F.softplus(turned).cumsum(dim=1))
+
     def test_sums_are_exact_far_into_a_text(self) -> None:
         # In float32 a sum of 14 000 is known to 0.001 only.
         scheme = create("fox", options={"std": 0.0}, model_dim=4, heads=1)
