@@ -4,6 +4,7 @@ A record may come from anywhere. `Record.from_json` refuses a part that is missi
 another type, and leaves out what it does not know.
 """
 
+import math
 import sys
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from types import UnionType
@@ -282,7 +283,7 @@ def _is_number(value: Any) -> bool:
 def _is_array(value: object) -> bool:
     if isinstance(value, list):
         if set(map(type, value)) == {float}:  # most arrays: a shortcut
-            return max(map(abs, value)) <= sys.float_info.max
+            return all(map(math.isfinite, value))
         return all(map(_is_array, value))
     return value is None or _is_number(value)
 
