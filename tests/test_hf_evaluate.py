@@ -261,7 +261,7 @@ def test_it_is_said_why_nothing_is_read_under_a_rule(
     other = str(changed(place, tmp_path / "scaled", **scaled()))
     (line,) = evaluation(other, {**given, "lengths": "16,64"}, {}).remarks
     assert "its configuration already scales rope (yarn)" in line
-    with pytest.raises(ConfigError, match="rules must be all where the configuration"):
+    with pytest.raises(ConfigError, match="rules must be all if the configuration"):
         evaluation(other, {**given, "rules": "pi"}, {})
 
 

@@ -368,7 +368,7 @@ def test_a_length_within_the_trained_one_needs_no_evidence(
     given = ("hf", "recommend", place, "--evidence", tmp_path, "--length", TRAINED)
     done = posenc(*given)
     assert (done.returncode, done.stderr) == (0, "")
-    nothing = f"nothing has to be extended up to {TRAINED} tokens"
+    nothing = f"no scaling is needed up to {TRAINED} tokens"
     assert done.stdout == f"{place}, {TRAINED} tokens: {nothing}\n"
     found = json.loads(posenc(*given, "--format", "json").stdout)
     assert (found["verdict"], found["rule"]) == (nothing, "as trained")

@@ -31,7 +31,7 @@ def merge(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
     Raises:
         ConfigError: if there is no part.
-        ShapeError: if a part is no such pair, or parts have other shapes.
+        ShapeError: if a part is no such pair, or shapes differ between parts.
 
     Example:
         >>> import torch
@@ -72,7 +72,7 @@ def merge(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 
 def _check_part(part: object, first: object) -> None:
-    """Raise `ShapeError` if a part is no output with its log-sum-exp, as the first."""
+    """Raise `ShapeError` if a part is no pair, or differs in shape from the first."""
     shapes = _shapes(part)
     if len(shapes) != 2 or shapes[0][:-1] != shapes[1] or shapes != _shapes(first):
         got = " and ".join(map(str, shapes)) or type(part).__name__

@@ -316,7 +316,7 @@ def attend(
     state: Tensor | None,
     path: Choice,
 ) -> Tensor:
-    """Return the output of one layer; `Session.attend` says what comes in."""
+    """Return the output of one layer; arguments as in `Session.attend`."""
     return _attend(plan, scheme, layer, q, k, v, state, path)[1]
 
 

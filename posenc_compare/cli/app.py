@@ -79,7 +79,7 @@ def main() -> None:
     if sys.stdout is None:
         sys.exit(_refuse("stdout: must be open; `> /dev/null` would work", 3))
     streams: list[Any] = [s for s in (sys.__stdout__, sys.__stderr__) if s]
-    for stream in streams:  # which write as an escape what their encoding lacks
+    for stream in streams:  # escape characters that their encoding lacks
         stream.reconfigure(errors="backslashreplace")
     code = _code(lambda: app(words, standalone_mode=False))
     try:

@@ -109,7 +109,7 @@ def recommend(
     within = aim.factor == 1
     if within:
         found = Advice((AS_TRAINED,), (), (), "")
-        verdict = f"nothing has to be extended up to {aim.geometry.length} tokens"
+        verdict = f"no scaling is needed up to {aim.geometry.length} tokens"
     else:
         found = advice(load_records(evidence or shipped(), lambda line: None))
         verdict = found.verdict

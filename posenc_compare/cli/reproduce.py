@@ -14,8 +14,8 @@ from posenc_compare.settings.table import Work
 Names = Annotated[
     str,
     typer.Argument(
-        help="Comma-separated published rankings, or the word `orders` for all; "
-        "default: a list of them."
+        help="Names of published rankings, comma-separated, or `orders` for all. "
+        "Without a name, the command lists them."
     ),
 ]
 

@@ -181,7 +181,7 @@ def _show_results(
         show_parts([card], format)
     else:
         show_tables(records, format)
-    # Which says what differs.
+    # This call reports settings that differ.
     everything = label_settings(Selection().of(found, say), say)
     # This table is written last of all that is shown.
     if store.newer(store.folder / "table.tex") or undrawn(store.folder):

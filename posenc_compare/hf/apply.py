@@ -106,7 +106,7 @@ def proof(
 def _fault(
     model: PreTrainedModel, layers: tuple[int, ...] | None, before: str, keep: bool
 ) -> str:
-    """Return why models of a class do not read alike through our attention.
+    """Return why our attention changes the logits of models of this class.
 
     Nothing is returned where no small model can be built or compared.
     """
@@ -124,7 +124,7 @@ def _fault(
 
 @torch.inference_mode()
 def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
-    """Return why a small model has other logits under `nope`; nothing if it has not.
+    """Return why `nope` changes the logits of a small model; empty if it does not.
 
     With its rotary positions kept they are the same. In their place they are those of
     the model by itself, where all tokens are at position 0.

@@ -18,7 +18,7 @@ from transformers.utils import logging
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.candidates import RULES
 
-DESCRIBED = ("*.json",)  # files that say what a model is, without its weights
+DESCRIBED = ("*.json",)  # configuration, without weights
 READ = (*DESCRIBED, "*.safetensors", "*.model", "*.txt", "*.jinja")
 BASES = ("rope_theta", "rotary_emb_base", "rope_base")
 NUMBERS = (*BASES, "factor", "partial_rotary_factor", "rotary_pct", "beta_fast")

@@ -198,8 +198,8 @@ def _parts(config: Any) -> tuple[Layout, dict[str, Part], dict[str, str]]:
         raise UnsupportedModelError(f"{kind}: {error}") from error
     if not same:
         raise UnsupportedModelError(
-            f"{kind}: must take queries and keys, for attention alone, in the order "
-            f"of their projections, got a model that reorders or reuses them"
+            f"{kind}: attention must use the channels of the query and key projections "
+            f"in order and nowhere else, got a model that reorders or reuses them"
         )
     heads = config.num_attention_heads
     parts = {n: replace(part, heads=heads) for n, part in parts.items() if part.rotated}

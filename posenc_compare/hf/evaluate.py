@@ -1,9 +1,10 @@
 """A checkpoint under every scaling of its rotary positions, beyond its length too.
 
 The same tokens are read at every length: a window of the longest, and pieces of it. The
-seed says which window of a text it is, so that several have an interval and a test.
-Every token is predicted from those before it in its window, the first of a window from
-one. Bits are divided by the bytes of the text, so that tokenizers can be compared.
+seed is the index of the window in a text, so that several seeds give an interval and a
+test. Every token is predicted from the tokens before it in its window, the first of a
+window from one. Bits are divided by the bytes of the text, so that tokenizers can be
+compared.
 """
 
 import itertools

@@ -73,8 +73,9 @@ def neutral(pair: Any) -> Any:
 class _Met(TorchFunctionMode):
     """The queries and keys that layers multiply, while this is entered.
 
-    Rotary tables are neutral if `plain`. A module with `states` is given these in the
-    place of its own, which are kept. Of `tokens` in a text, the last is kept.
+    Rotary tables are neutral if `plain`. `states` replace those of
+    the modules that they belong to, which are recorded. Of `tokens`, only the last is
+    recorded.
     """
 
     def __init__(
@@ -251,7 +252,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def rotating_layers(model: Any) -> list[int] | None:
     """Return the layers whose queries change with the position of a text of one token.
 
-    There is None if no layer does, or the model cannot be asked.
+    None if no layer rotates, or the model cannot be run on tokens alone.
     """
     try:
         with evaluating(model):

@@ -64,8 +64,9 @@ def retrieval(
 ) -> Comparison:
     """Return the comparison that asks a checkpoint for facts; no weights are loaded.
 
-    All rules have the factor of the longest length. Args and errors are those of
-    `evaluation`, but `lengths` and `rules` by comma, and the fields of `Retrieval`.
+    All rules have the factor of the longest length. Arguments and errors
+    are those of `evaluation`, except that `lengths` and `rules` are comma-separated,
+    and that fields of `Retrieval` are accepted too.
     """
     plan = _Plan(model, work, windows)
     read = lengths_of(lengths)
@@ -140,7 +141,7 @@ class _Plan:
         scales = rules_for(self.variant.build(self.geometry), beyond, rules)
         if not scales and rules != "all":
             raise ConfigError(
-                f"rules must be all where the configuration already scales rope "
+                f"rules must be all if the configuration already scales rope "
                 f"({kind}), got {rules[:40]!r}"
             )
         if scales and longest > self.trained:

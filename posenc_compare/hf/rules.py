@@ -10,7 +10,7 @@ AS_TRAINED = "as trained"
 def rules_for(own: Scheme, length: int, rules: str) -> dict[str, Scheme]:
     """Return the schemes that read a length under each rule, by name of the rule.
 
-    There is none up to the trained length. Rules stand by comma, or are `all`.
+    Up to the trained length there is none. `rules` are comma-separated, or `all`.
 
     Raises:
         ConfigError: if a rule is unknown, or none is named.

@@ -1,7 +1,7 @@
 """Two schemes in one network, by layers.
 
-Every so-many-th layer has the first scheme and the others the second. Layers with the
-second scheme may see a window of the text alone.
+Every n-th layer uses the first scheme, all other layers the second. Layers with the
+second scheme may see only a window of the text.
 
 Formula: layer l, counted from 1, has the first scheme if `l mod every = 0`, and the
 second elsewhere.
@@ -31,7 +31,7 @@ class Mix(Wrapper):
         geometry: `layer` decides which scheme it gets.
         first: the scheme of the chosen few.
         second: the scheme of the others.
-        every: of how many layers one has the first scheme.
+        every: n; one layer in n uses the first scheme.
         window: how many tokens a query sees under the second scheme, itself included;
             0: all.
     """

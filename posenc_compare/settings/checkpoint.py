@@ -63,8 +63,9 @@ class OfCheckpoint(Setting):
 class Checkpoint(OfCheckpoint):
     """All settings of a measure of a checkpoint, except the scheme.
 
-    The seed says which window of the longest length is read, from 0; shorter ones are
-    pieces of its tokens. A checkpoint is given, so nothing is drawn.
+    The seed is the index, from 0, of the window of the longest length that is read.
+    Shorter windows are pieces of its tokens. A checkpoint is given, so nothing is
+    drawn.
 
     Attributes:
         lengths: of the windows that are read, in tokens, by comma.

@@ -22,7 +22,7 @@ DEPTHS = 5  # equal parts of a text, each with as many needles
 class Retrieval(OfCheckpoint):
     """All settings of retrieval, except the scheme.
 
-    The seed is that of the needles, and says which window of a corpus is read, from 0.
+    The seed draws the needles, and is the index of the window of a corpus, from 0.
 
     Attributes:
         read_length: of text, question and answer together, in tokens.

@@ -109,7 +109,7 @@ def _of_curve(
 
 
 def prediction_tables(found: Frame) -> list[Table]:
-    """Return a table for every outcome of what `predictions` returns."""
+    """Return a table for every outcome in the frame of `predictions`."""
     tables = []
     few = f"n/a: fewer than {FEWEST_DRAWN} schemes or families, or all alike"
     known = found[["schemes_low", "families_low"]].notna().all(axis=None)

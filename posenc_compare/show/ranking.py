@@ -26,8 +26,8 @@ class Column:
     """A column of a displayed table.
 
     Attributes:
-        name: by which it is chosen, and what stands above it without a heading.
-        measure: whose numbers it shows.
+        name: selects the column, and is its heading if `heading` is empty.
+        measure: the measure that gives its numbers.
         means: by the labels of rows.
         better: which end is, or "neither" if schemes have no order.
         floors: what schemes must beat.

@@ -34,8 +34,8 @@ def usable(records: Iterable[Record]) -> list[Record]:
 def retrieval_rows(records: Iterable[Record]) -> Frame:
     """Return a row per usable record, by length and rule, as trained first.
 
-    A rule has the name of the model where labels name one, and of several factors its
-    own. Beside `COLUMNS`, each filler has a column of bits per byte.
+    The name of a rule includes the model if labels do, and the factor if there are
+    several. Beside `COLUMNS`, each filler has a column of bits per byte.
     """
     rows = []
     for one in usable(records):

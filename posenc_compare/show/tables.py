@@ -75,7 +75,7 @@ class Chosen:
 def display_tables(records: list[Record], columns: str = "") -> list[Table]:
     """Return the tables a reader sees: of what is trained first, and curves first.
 
-    Of columns, only those of some comma-separated headings or globs, if any are given.
+    `columns` are comma-separated headings or globs; empty shows all columns.
     """
     tasks, chosen = by_task(records), Chosen(columns)
     if len(tasks) > 1:
@@ -115,8 +115,8 @@ def write_tables(
 ) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
-    Of several tasks each has tables of its own, in the folder `tasks`. Tables that are
-    given stand in table.md and table.tex, and else all tables of the records.
+    With several tasks, each has tables of its own in the folder `tasks`. table.md and
+    table.tex hold `tables`, or all tables of the records if None.
     """
     texts: dict[str, str] = {}
     for task, own in task_tables(records).items():

@@ -112,7 +112,7 @@ def draw_dots(
 
     A dot is the mean over seeds of a case, and the bar through it its 95 % interval.
     Rows have `panel`, `scheme`, `case`, `unit` and `value` of each seed; the legend
-    says what the cases are.
+    names the cases.
     """
     rows = rows.dropna(subset="value")
     rows = rows.assign(value=rows["value"].where(rows["value"].abs() > NOTHING, 0.0))
