@@ -318,7 +318,11 @@ FOUR = torch.ones(4, 4)
     ("name", "more", "message"),
     [
         ("DeepseekV3", {**SIZE, "n_group": 1}, "got latent attention"),
-        ("CodeGen", {"n_embd": 64, "n_head": 4, "rotary_dim": 8}, "in order and nowhere else"),
+        (
+            "CodeGen",
+            {"n_embd": 64, "n_head": 4, "rotary_dim": 8},
+            "in order and nowhere",
+        ),
         ("Qwen3Next", {**WIDE, "num_hidden_layers": 4}, "heads of 16 channels, 4 of q"),
         (
             "GPT2",
