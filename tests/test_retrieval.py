@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -246,6 +247,14 @@ def test_bits_that_are_missing_are_no_bits() -> None:
     assert np.isnan(bits[2048, "pi"])
     (table,) = retrieval_tables(without_bits(made(), ("pi",)))
     assert not [line for line in table.lines if ": pi has" in line]
+
+
+@pytest.mark.parametrize("name", ["retrieval", "needles"])
+def test_a_share_that_was_not_measured_is_not_0(name: str) -> None:
+    one, *others = made()
+    rows = [replace(r, value=None) if r.quantity == name else r for r in one.rows]
+    known = scores_of([replace(one, rows=tuple(rows)), *others])
+    pd.testing.assert_frame_equal(known, scores_of(others))
 
 
 def test_without_bits_more_than_one_rule_is_left() -> None:

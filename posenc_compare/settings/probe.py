@@ -16,7 +16,7 @@ CELLS = 1024  # most cells of a grid; every cell attends to every other
 
 
 @register_setting("probe", order=0, heading="Settings without training")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProbeSetting(Setting):
     """All settings of a measure without training, except the scheme.
 

@@ -45,7 +45,9 @@ def retrieval_rows(records: Iterable[Record]) -> Frame:
         rule += f" [{', '.join(one.settings)}]" * bool(one.settings)
         factor = float(str(options.get("factor", 1.0)))
         length = int(str(one.spec.setting["read_length"]))
-        needles, share = values["needles"] or 0.0, values["retrieval"] or 0.0
+        needles, share = values["needles"], values["retrieval"]
+        if needles is None or share is None:
+            continue  # a share that was not measured is not 0
         facts = (rule, factor, length, one.spec.seed, needles, share, share * needles)
         bits = {name: v for name, v in values.items() if name.endswith(BITS)}
         rows.append({**dict(zip(COLUMNS, (*facts, one), strict=True)), **bits})

@@ -30,6 +30,8 @@ def test_a_case_has_its_notes_sources_and_figures(posenc) -> None:
     for scheme in ("alibi", "t5_bias", "nope"):
         assert f" {scheme} " in rows
     assert " fire " not in rows
+    assert " 16 L change time level " in rows
+    assert "time: of a step, relative to nope" in rows
 
 
 @pytest.mark.parametrize("case", ["extend", "grid"])
