@@ -23,7 +23,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from posenc_compare.attention.backends import BACKENDS, Path, choose, order, plain
+from posenc_compare.attention.backends import BACKENDS, ORDER, Path, choose, plain
 from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
 from posenc_compare.attention.parts import check_parts
 from posenc_compare.attention.plan import (
@@ -173,6 +173,13 @@ class Session:
         biased = any(scheme.acts_at("offset_bias") for scheme in self.schemes)
         if biased and count and not torch.compiler.is_compiling():
             self.plan.read_offsets()  # here, since a graph could not read them
+
+    def send(self, device: torch.device) -> None:
+        """Move what the pass reads to a device; a CUDA graph reads nothing else."""
+        self.places = sent(self.places, device)
+        self.plan.positions = sent(self.plan.positions, device)
+        if self.plan.drawn is not None:
+            self.plan.drawn = sent(self.plan.drawn, device)
 
     def _check_future(self, end: int) -> None:
         """Refuse a pass to `end` whose queries would see tokens that come later."""
@@ -371,7 +378,7 @@ def explained(
     """Return which path one layer would take, and why no other."""
     with _as_given(q):
         request = _request(plan, scheme, layer, q, k, v, state)
-    why: dict[Path, str] = {n: BACKENDS[n].serves(request) for n in order(request)}
+    why: dict[Path, str] = {n: BACKENDS[n].serves(request) for n in ORDER}
     taken: Path = next(name for name in why if not why[name])
     faster = tuple(why)[: list(why).index(taken)]
     del why[taken]

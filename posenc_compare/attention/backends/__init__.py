@@ -1,7 +1,8 @@
 """The execution paths of attention, one file each, all the same up to rounding.
 
 A path says in one sentence why it does not serve a request, or nothing; then it may
-run. Each device has an order, the fastest path first; `plain` serves every request.
+run. The first that serves a request is taken; `plain` serves every one. So `flex`,
+which takes seconds to compile for every length, runs only where it is asked for.
 """
 
 from typing import Literal, Protocol
@@ -37,15 +38,7 @@ BACKENDS: dict[Path, Backend] = {
     "dense": dense,
     "plain": plain,
 }
-ORDER: dict[str, tuple[Path, ...]] = {
-    "cpu": ("fused", "strided", "dense", "plain", "flex"),
-    "cuda": ("fused", "flex", "strided", "dense", "plain"),
-}
-
-
-def order(request: Request) -> tuple[Path, ...]:
-    """Return the paths of the request's device, the fastest first."""
-    return ORDER["cuda" if request.q.is_cuda else "cpu"]
+ORDER: tuple[Path, ...] = ("fused", "strided", "dense", "plain", "flex")
 
 
 def choose(request: Request, path: Path | Literal["auto"]) -> Backend:
@@ -55,9 +48,9 @@ def choose(request: Request, path: Path | Literal["auto"]) -> Backend:
         ConfigError: if the path cannot serve it.
     """
     if path == "auto":
-        return next(b for n in order(request) if not (b := BACKENDS[n]).serves(request))
+        return next(b for n in ORDER if not (b := BACKENDS[n]).serves(request))
     if path not in BACKENDS or BACKENDS[path].serves(request):
-        able = [name for name in order(request) if not BACKENDS[name].serves(request)]
+        able = [name for name in ORDER if not BACKENDS[name].serves(request)]
         raise ConfigError(
             f"attention: path {path!r} cannot serve {request.scheme.name} here; "
             f"{' or '.join(able)} can"

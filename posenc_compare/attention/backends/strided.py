@@ -44,7 +44,8 @@ def run(request: Request) -> Tensor:
     """Read the bias of each block of rows as a view of the offset vector."""
     assert request.vector is not None
     call = request.call
-    values = request.vector.values.to(request.mask_dtype())
+    wide = torch.promote_types(request.q.dtype, torch.float32)
+    values = request.vector.values.to(wide)
     apart = torch.arange(values.shape[1], device=values.device) - call.sizes[1] + 1
     if call.causal:
         values = values.masked_fill(apart > 0, -math.inf)
@@ -76,6 +77,7 @@ def attend_in_blocks(
 ) -> Tensor:
     """Return the output `(batch, heads, query, value_dim)`, block by block of rows."""
     queries, keys = q.shape[2], k.shape[2]
+    values = values.to(kernel.mask_dtype(q))
     skips = causal and queries > BLOCK and q.numel() > 0 and _may_skip(q)
     reaches = reach(q, k, v, values, scale) if skips else [keys] * q.shape[1]
 
@@ -161,6 +163,7 @@ class StridedBias(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         saved = ctx.saved_tensors  # once: a checkpoint gives them one time only
         q, k, v, values, out = (t.to(saved[3].dtype) for t in saved)
+        values = values.to(kernel.mask_dtype(saved[0])).to(values.dtype)  # as it was
         grad = grad.to(values.dtype)
         dq, dk, dv, dvalues = (torch.zeros_like(t) for t in (q, k, v, values))
         queries = q.shape[2]
