@@ -10,6 +10,7 @@ def sent(x: Tensor, device: torch.device) -> Tensor:
     The host would wait for all work of a GPU before a copy from memory that the system
     may page out; so that is pinned first.
     """
-    if device.type == "cuda" and x.device.type == "cpu":
+    waits = device.type == "cuda" and x.device.type == "cpu"
+    if waits and not torch.compiler.is_compiling():  # a graph can pin no memory
         return x.pin_memory().to(device, non_blocking=True)
     return x.to(device)

@@ -226,7 +226,11 @@ class Decoder(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Session:
         """Return the session of a forward pass; it reads ids, which no graph can."""
-        return Session(self.reading, positions, generator=generator, batch=len(tokens))
+        session = Session(
+            self.reading, positions, generator=generator, batch=len(tokens)
+        )
+        session.send(tokens.device)
+        return session
 
     def read(self, tokens: Tensor, session: Session, first: int = 0) -> Tensor:
         """Return what `forward` does; torch.compile makes one graph of it."""

@@ -175,7 +175,7 @@ class Trainer:
                         part: tensors[f"optimiser.{part}.{name}"].to(tensor)
                         for part in ("exp_avg", "exp_avg_sq")
                     }
-                    count = tensors[f"optimiser.step.{name}"]
+                    count = tensors[f"optimiser.step.{name}"].to(tensor.device)
                     self.optimiser.state[tensor] = {"step": count, **moments}
 
     def _check(self, step: int, tensors: dict[str, Tensor]) -> None:
