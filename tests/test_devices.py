@@ -13,6 +13,7 @@ from posenc_compare.run.devices import graphics, resolve_device
 
 H200 = "NVIDIA H200"
 WORDS = ["measure", "--dry-run", "--schemes", "rope", "--format", "json"]
+LARGE = ["--set", "width=256"]  # whose networks are faster on a GPU
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +86,7 @@ def test_nothing_of_the_current_folder_is_imported(
 
 def keys(posenc: Any, device: str) -> tuple[str, str]:
     """Return the keys of a training and of a measure without one."""
-    words = ["--measures", "extrapolation,smoothness", "--device", device]
+    words = ["--measures", "extrapolation,smoothness", "--device", device, *LARGE]
     done = posenc(*WORDS, *words)
     assert done.returncode == 0, done
     found = {row["measure"]: row["record"] for row in json.loads(done.stdout)}
@@ -98,11 +99,17 @@ def test_a_run_trains_on_the_gpu_and_measures_on_the_cpu(posenc, present: None) 
     assert keys(posenc, "auto") == (cuda[0], cpu[1])
 
 
+def test_the_miniature_is_trained_on_the_cpu(posenc, present: None) -> None:
+    one = [*WORDS, "--measures", "extrapolation", "--device"]
+    auto, cpu = (posenc(*one, device).stdout for device in ("auto", "cpu"))
+    assert auto == cpu != posenc(*one, "cuda").stdout
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
         (["--measures", "smoothness"], 0),  # on the CPU
-        (["--measures", "extrapolation"], 2),
+        (["--measures", "extrapolation", *LARGE], 2),
         (["--measures", "smoothness", "--device", "cuda"], 2),
         (["--measures", "extrapolation", "--device", "cpu"], 0),
     ],

@@ -78,14 +78,15 @@ def settle(chosen: Body, device: str) -> Settings:
         width=chosen.get("width", training.width),
         heads=chosen.get("heads", training.heads),
         lengths=chosen.get("lengths", training.lengths),
-        device=resolve_device(device, on_gpu=ProbeSetting.on_gpu),
+        device=resolve_device(device, on_gpu=False),  # small, and in float64
     )
-    place = resolve_device(device, on_gpu=Training.on_gpu)
-    trainings = tuple(
-        replace(
-            training, **{**_sizes(preset, task), **chosen, "task": task}, device=place
-        )
+    trainings = [
+        replace(training, **{**_sizes(preset, task), **chosen, "task": task})
         for task in tasks
+    ]
+    trainings = tuple(
+        replace(one, device=resolve_device(device, on_gpu=one.on_gpu))
+        for one in trainings
     )
     _check_texts(chosen, trainings)
     return Settings(

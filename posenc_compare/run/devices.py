@@ -30,7 +30,7 @@ def resolve_device(name: str, *, on_gpu: bool) -> str:
 
     Args:
         name: what was asked for.
-        on_gpu: whether `auto` is a GPU if there is one, as for settings of that kind.
+        on_gpu: whether `auto` is a GPU if there is one.
     """
     check_choice("device", name, DEVICES)
     if name == "cuda" and not graphics():

@@ -8,6 +8,7 @@ from posenc_compare.records.cells import Cell
 from posenc_compare.settings.table import Work
 
 GIBI = 2**30
+ON_GPU = 8  # workers that share a GPU, each with half a GiB for torch's own needs
 
 
 def fitted(work: Work, cells: list[Cell]) -> Work:
@@ -23,8 +24,9 @@ def fitted(work: Work, cells: list[Cell]) -> Work:
             field="memory",
         )
     if work.engine == "local":
-        cores = len(os.sched_getaffinity(0)) if on_cpu else 1
-        work = replace(work, workers=work.workers or max(1, cores // work.threads))
+        cores = len(os.sched_getaffinity(0)) // work.threads
+        most = cores if on_cpu else min(cores, ON_GPU)
+        work = replace(work, workers=work.workers or max(1, most))
         if on_cpu and not work.memory:
             whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
             work = replace(work, memory=whole / GIBI)

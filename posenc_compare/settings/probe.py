@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.settings.canonical import Scalar
@@ -46,8 +46,6 @@ class ProbeSetting(Setting):
                 f"got {self.positions}",
                 field="positions",
             )
-
-    on_gpu: ClassVar[bool] = False  # small, and in float64
 
     @property
     def work(self) -> int:

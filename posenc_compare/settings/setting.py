@@ -40,7 +40,6 @@ class Setting:
         dtype: of what is computed.
         device: where it is computed, `cpu` or `cuda`.
         kind: by which measures ask for it.
-        on_gpu: whether the device `auto` is a GPU if there is one.
         resumes: whether its cells keep checkpoints.
         placed: fields that name files of this machine, and that no key depends on.
     """
@@ -50,7 +49,6 @@ class Setting:
     device: str = "cpu"
 
     kind: ClassVar[str]
-    on_gpu: ClassVar[bool] = True
     resumes: ClassVar[bool] = False
     placed: ClassVar[tuple[str, ...]] = ()
 

@@ -124,11 +124,12 @@ class Work:
     """Settings of the execution; results do not depend on them."""
 
     device: Literal["auto", "cpu", "cuda"] = setting(
-        "auto", "Device; auto = a GPU for networks if there is one, else the CPU."
+        "auto",
+        "Device; auto = a GPU for large networks if there is one, else the CPU.",
     )
     threads: int = setting(1, "CPU threads per worker.", low=1, high=1024)
     workers: int = setting(
-        0, "Worker processes; 0 = one per core, or one on a GPU.", high=1024
+        0, "Worker processes; 0 = one per core, and at most 8 on a GPU.", high=1024
     )
     timeout: float = setting(
         3600.0,

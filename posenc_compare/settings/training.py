@@ -10,6 +10,8 @@ from posenc_compare.settings.setting import SEEDS, Setting, Text, register_setti
 from posenc_compare.settings.table import Choices, Network, check_fields
 from posenc_compare.validate import check_choice, check_heads, check_whole
 
+LARGE = 1e9  # operations of a step; one of the preset quick has 0.15e9
+
 
 @register_setting("training", order=1, heading="Settings of training")
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,12 @@ class Training(Network, Setting):
     def work(self) -> int:
         """Return the units of progress of one cell: its steps."""
         return self.steps
+
+    @property
+    def on_gpu(self) -> bool:
+        """Return whether a step is large enough to be faster on a GPU than on a CPU."""
+        weights = 12 * self.layers * self.width**2
+        return 6 * weights * self.batch * self.length >= LARGE
 
     @property
     def dropped_steps(self) -> int:
