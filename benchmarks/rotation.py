@@ -24,9 +24,11 @@ def angles(length: int) -> Tensor:
     return torch.arange(length, dtype=torch.float64)[:, None] * BASE**-steps
 
 
-def ours(length: int, dtype: torch.dtype, layout: Layout) -> Rotate:
+def ours(
+    length: int, dtype: torch.dtype, layout: Layout, device: str = "cpu"
+) -> Rotate:
     """Return the rotation of this package, with its table made before."""
-    angle = angles(length)
+    angle = angles(length).to(device)
     phasors = torch.polar(torch.ones_like(angle), angle)[None, None]
     table = rotation_table(phasors, dtype, layout)
     return lambda x: rotate(x, table, layout)

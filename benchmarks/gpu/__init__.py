@@ -1,6 +1,7 @@
 """What is right and what is fast on a GPU, in parts of a few minutes each.
 
-    python -m benchmarks gpu facts correct waits paths steps workers
+    python -m benchmarks gpu facts correct waits paths rotation steps measures
+    python -m benchmarks gpu workers faults
     python -m benchmarks gpu correct paths steps --device cpu --small   # a dry run
 
 Parts run in the order that they are named in. Each writes what it finds to
@@ -17,7 +18,10 @@ from pathlib import Path
 
 from benchmarks.gpu.common import Options
 
-PARTS = ("facts", "correct", "waits", "paths", "steps", "workers")
+PARTS = (
+    *("facts", "correct", "waits", "paths", "rotation", "steps", "measures"),
+    *("workers", "faults"),
+)
 
 
 def main(words: list[str]) -> None:

@@ -22,7 +22,7 @@ SCHEMES = ("nope", "rope", "alibi", "t5_bias", "fox", "path")
 def run(options: Options) -> None:
     """Time a step of each preset."""
     rows: list[dict[str, Any]] = []
-    for preset in ("quick",) if options.small else ("quick", "gpu"):
+    for preset in ("quick",) if options.small else ("quick", "survey", "gpu"):
         for name in options.schemes or SCHEMES:
             for way in ("plain",) if options.small else WAYS:
                 row: dict[str, Any] = {"preset": preset, "scheme": name, "way": way}

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.gpu.common import Options, shown
 
-COUNTS = (1, 2, 4, 8, 12)
+COUNTS = (1, 2, 4, 8)
 TINY = "steps=3,length=16,width=16,heads=2,batch=2,test_bytes=64,longest=2"
 
 
