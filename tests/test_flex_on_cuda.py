@@ -101,6 +101,11 @@ def test_path_choice_on_cuda(
     assert taken == [path]
 
 
+def test_a_trained_bias_is_written_out_on_cuda(taken: list[str]) -> None:
+    attention(**arguments(make("t5_bias")))
+    assert taken == ["dense"]
+
+
 @pytest.mark.parametrize(
     ("dtype", "width", "values"),
     [

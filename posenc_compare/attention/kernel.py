@@ -2,14 +2,8 @@
 
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-
-def mask_dtype(q: Tensor) -> torch.dtype:
-    """Return the dtype of a mask that is added; kernels for CUDA want the queries'."""
-    return q.dtype if q.is_cuda else torch.promote_types(q.dtype, torch.float32)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, **given: Any) -> Tensor:

@@ -155,6 +155,11 @@ class Request:
         acts = [door for door in WHOLE_ROWS if self.scheme.acts_at(door)]
         return f"{self.scheme.name} acts at {' and '.join(acts)}" if acts else ""
 
+    def mask_dtype(self) -> torch.dtype:
+        """Return the dtype of an additive mask; CUDA kernels want that of queries."""
+        wide = torch.promote_types(self.q.dtype, torch.float32)
+        return self.q.dtype if self.q.is_cuda else wide
+
 
 def _cast(scheme: Scheme, x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return queries or keys in the dtype of the values, if that can hold them."""

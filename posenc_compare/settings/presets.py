@@ -52,7 +52,6 @@ PRESETS: dict[str, Preset] = {
             learning_rate=1e-3,
             test_bytes=524_288,
             dtype="bfloat16",
-            compiled=True,
         ),
         seeds=10,
     ),

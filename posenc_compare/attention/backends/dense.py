@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from posenc_compare.attention.kernel import attend, mask_dtype
+from posenc_compare.attention.kernel import attend
 from posenc_compare.attention.request import Request
 
 
@@ -27,7 +27,7 @@ def run(request: Request) -> Tensor:
 def _attend(request: Request) -> Tensor:
     mask = request.call.keep()
     if request.bias is not None:
-        added = request.added().to(mask_dtype(request.q))
+        added = request.added().to(request.mask_dtype())
         mask = torch.where(mask, added, -math.inf)
     return attend(
         request.q,

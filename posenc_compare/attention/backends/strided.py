@@ -35,6 +35,8 @@ def serves(request: Request) -> str:
         return f"{scheme.name} adds more than a bias of the offset"
     if call.segments is not None or call.has_prefix:
         return "segments and a prefix are no function of the offset"
+    if request.q.is_cuda and request.vector.values.requires_grad:
+        return "on a GPU dense is faster with a trained bias"
     if not request.plan.in_step:
         return "positions are no runs, or start apart from sequence to sequence"
     return ""
@@ -44,8 +46,7 @@ def run(request: Request) -> Tensor:
     """Read the bias of each block of rows as a view of the offset vector."""
     assert request.vector is not None
     call = request.call
-    wide = torch.promote_types(request.q.dtype, torch.float32)
-    values = request.vector.values.to(wide)
+    values = request.vector.values.to(request.mask_dtype())
     apart = torch.arange(values.shape[1], device=values.device) - call.sizes[1] + 1
     if call.causal:
         values = values.masked_fill(apart > 0, -math.inf)
@@ -77,7 +78,6 @@ def attend_in_blocks(
 ) -> Tensor:
     """Return the output `(batch, heads, query, value_dim)`, block by block of rows."""
     queries, keys = q.shape[2], k.shape[2]
-    values = values.to(kernel.mask_dtype(q))
     skips = causal and queries > BLOCK and q.numel() > 0 and _may_skip(q)
     reaches = reach(q, k, v, values, scale) if skips else [keys] * q.shape[1]
 
@@ -163,7 +163,6 @@ class StridedBias(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         saved = ctx.saved_tensors  # once: a checkpoint gives them one time only
         q, k, v, values, out = (t.to(saved[3].dtype) for t in saved)
-        values = values.to(kernel.mask_dtype(saved[0])).to(values.dtype)  # as it was
         grad = grad.to(values.dtype)
         dq, dk, dv, dvalues = (torch.zeros_like(t) for t in (q, k, v, values))
         queries = q.shape[2]
