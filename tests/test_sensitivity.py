@@ -73,13 +73,13 @@ def test_a_claim_turns_even_where_the_other_value_claims_nothing(
             one["rows"][0]["value"] = 1.5 + (0.5 if seed % 2 else -0.45)
     lines = tables(stored(tmp_path / "run", records))["bits at 8"].lines
     assert "{b, a" in lines[1]
-    assert lines[2] == "undecided, for the sign changes (1 of 3): a and b"
+    assert lines[2] == "reversed under another value (1 of 3): a and b"
 
 
-def test_nothing_undecided_is_said_and_few_seeds_claim_nothing(tmp_path: Path) -> None:
+def test_nothing_reversed_is_said_and_few_seeds_claim_nothing(tmp_path: Path) -> None:
     steady = [one for one in made() if one["label"] != "b"]
     lines = tables(stored(tmp_path / "steady", steady))["bits at 8"].lines
-    assert lines[2] == "no pair is undecided, of 1 that differ under some value"
+    assert lines[2] == "no pair is reversed, of 1 that differ under some value"
     few = tables(stored(tmp_path / "few", made(5)))["bits at 8"].lines
     assert few == ("no order: 5 seeds, 6 are needed",)
 
@@ -219,7 +219,7 @@ def test_the_sign_of_a_pair_is_that_of_the_seeds_both_have(tmp_path: Path) -> No
     records.append(trained("a", 6, 90.0, steps=10))
     steady = [one for one in records if one["label"] != "b"]
     lines = tables(stored(tmp_path / "run", steady))["bits at 8"].lines
-    assert lines[-1] == "no pair is undecided, of 1 that differ under some value"
+    assert lines[-1] == "no pair is reversed, of 1 that differ under some value"
 
 
 def test_texts_of_one_name_have_columns_of_their_own(tmp_path: Path) -> None:

@@ -579,11 +579,11 @@ def test_orders_and_pairs_are_of_schemes_that_all_values_have(show: Show) -> Non
         "2: c > b > a (n = 6; 3 of 3 pairs differ)",
         "4: c > a > b (n = 6; 3 of 3 pairs differ)",
         "8: b > a (n = 6; 1 of 1 pairs differ)",
-        "undecided, for the sign changes (1 of 1): a and b",
+        "reversed under another value (1 of 1): a and b",
     ]
 
 
-def test_a_pair_is_undecided_if_a_value_claims_it_and_schemes_need_a_number(
+def test_a_pair_is_reversed_if_a_value_claims_it_and_schemes_need_a_number(
     show: Show,
 ) -> None:
     gaps = np.array([1.0, 1.1, 1.2, 0.9, 1.3, -0.05])  # p = 2 / 32

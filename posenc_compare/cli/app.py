@@ -147,6 +147,7 @@ def options(
         bool,
         typer.Option(
             "--version",
+            metavar="",
             callback=_version,
             is_eager=True,
             help="Show the version and exit.",

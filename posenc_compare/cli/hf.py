@@ -34,16 +34,20 @@ def evaluate(
         str, typer.Option(help="Comma-separated scalings of `rope`, or `all`.")
     ] = "all",
     windows: Annotated[
-        int, typer.Option(help="Windows of the longest length; each is a seed.")
+        int,
+        typer.Option(help="Number of windows of the longest length; each is a seed."),
     ] = 1,
     retrieval: Annotated[
-        bool, typer.Option("--retrieval", help="Measure retrieval of facts.")
+        bool,
+        typer.Option("--retrieval", metavar="", help="Measure retrieval of facts."),
     ] = False,
     fillers: Annotated[
-        str, typer.Option(help="With --retrieval: text, source or noise, by comma.")
+        str,
+        typer.Option(help="With --retrieval: comma-separated; text, source, noise."),
     ] = "text,noise",
     needles: Annotated[
-        int, typer.Option(help="With --retrieval: facts of each kind at each depth.")
+        int,
+        typer.Option(help="With --retrieval: number of facts of each kind per depth."),
     ] = 1,
     corpus: Annotated[
         str, typer.Option(help="File or folder of text; its held-out part is read.")
@@ -57,12 +61,12 @@ def evaluate(
     format: Formats = Format.table,
     **options: Any,
 ) -> int:
-    """Evaluate a checkpoint by length, under scalings of `rope`.
+    """Evaluate a checkpoint at several lengths, under scalings of `rope`.
 
     Without --retrieval: bits per byte of the same tokens at every length. With it: the
     share of facts found in a text, by length and depth, and bits per byte of that text.
-    A fact is found if the model, restricted to the values of that kind in the text,
-    generates the right one.
+    A fact counts as found if the model generates its value, choosing among the values
+    of the same kind that occur in the text.
     """
     from posenc_compare.hf import planned
 
@@ -199,7 +203,8 @@ def describe(model: Model, format: Formats = Format.table) -> int:
 def check(
     model: Model,
     tokens: Annotated[
-        int, typer.Option(help="Tokens of a text; 0 = 64, or a smaller model limit.")
+        int,
+        typer.Option(help="Tokens per text; 0 = 64, or the model's limit if smaller."),
     ] = 0,
     format: Formats = Format.table,
 ) -> int:
@@ -207,8 +212,8 @@ def check(
 
     Random tokens are evaluated in several ways that must give the same outputs: with a
     cache, padded, packed, alone. Rotations are compared with the configuration and with
-    the library transformers. The column `bound` is the largest difference that rounding
-    can explain.
+    the transformers library. `bound` is the largest difference that rounding can
+    explain.
     """
     from dataclasses import astuple
 

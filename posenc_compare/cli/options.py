@@ -41,12 +41,16 @@ OnlyMeasures = Annotated[
 ]
 OnlyTasks = Annotated[
     str,
-    typer.Option("--tasks", help="Show only trainings on these tasks: names or globs."),
+    typer.Option(
+        "--tasks", help="Show only training runs on these tasks: names or globs."
+    ),
 ]
 AllVersions = Annotated[
     bool,
     typer.Option(
-        "--all-versions", help="Also show records from older versions of the code."
+        "--all-versions",
+        metavar="",
+        help="Also show records from older versions of the code.",
     ),
 ]
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]

@@ -29,7 +29,7 @@ def plot(
     size: Annotated[
         str,
         typer.Option(
-            help="Figure width for a paper, `column` or `page`; omits the line of "
+            help="Figure width for a paper: column or page. Also omits the line of "
             "settings."
         ),
     ] = "",

@@ -33,7 +33,7 @@ def reproduce(
     ] = Path("runs/reproduce"),
     **options: Any,
 ) -> int:
-    """Train published rankings of schemes again, and compare.
+    """Retrain the schemes of published rankings, and compare the order.
 
     The training runs of a ranking take minutes to hours.
     """

@@ -52,7 +52,7 @@ def run(**options: Any) -> int:
     out="runs/measure",
 )
 def measure(**options: Any) -> int:
-    """Compute measures; by default those that need no training, in seconds."""
+    """Compute measures; by default the training-free ones, which take seconds."""
     defaults: Body = {"schemes": "all", "measures": "untrained", "seeds": 1}
     return _run(options, UNTRAINED, "runs/measure", **defaults)
 

@@ -45,14 +45,16 @@ def table(
     predict: Annotated[
         bool,
         typer.Option(
-            "--predict", help="Correlate training-free measures with trained scores."
+            "--predict",
+            metavar="",
+            help="Correlate training-free measures with trained scores.",
         ),
     ] = False,
     columns: Annotated[
         str,
         typer.Option(
             help="Show only these columns of all tables: comma-separated headings or "
-            "globs. With --measures, those of one measure."
+            "globs. Combine with --measures for the columns of one measure."
         ),
     ] = "",
     format: Formats = Format.table,

@@ -2,13 +2,14 @@
 
 Every head subtracts a fixed multiple of the query-key distance from its logits.
 
-Formula: `bias[h, i, j] = -m_h * |i - j|` with the slopes m of the heads.
+Formula: `bias[h, i, j] = -m_h * |i - j|` with the slopes `m_h = 2 ** (-8 h / H)` of
+head h = 1 ... H, if H is a power of 2. Other head counts follow the released code.
 Source: Press et al. 2022, arXiv:2108.12409, section 3; slopes as in the authors'
 released code.
 Direction: the paper defines the past only. Symmetric uses the distance |query - key|
 and serves both directions; causal uses query - key as it is, which would reward the
-future, and so is refused without a causal mask. The bias is not divided by
-sqrt(head_dim), as Falcon does.
+future, and so is refused without a causal mask. The bias is added after the division by
+sqrt(head_dim); Falcon adds it before.
 """
 
 from dataclasses import replace

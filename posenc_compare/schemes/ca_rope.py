@@ -37,7 +37,7 @@ from posenc_compare.schemes.shared.rotation import (
 
 @register("ca_rope", family="contextual", source="Veisi et al. 2025, arXiv:2507.23083")
 class CaRope(Scheme):
-    """Rotate queries and keys by powers of what the tokens so far say, summed.
+    """Rotate queries and keys by phases that accumulate over the tokens so far.
 
     `(model_dim + 1) * heads` parameters.
 

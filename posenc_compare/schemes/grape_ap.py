@@ -1,7 +1,7 @@
 """Additive GRAPE along the path (GRAPE-AP).
 
-Every token between key and query takes something off the logit: little if what it says
-of itself agrees with what the query asks for. FoX with gates that the query sets too.
+Every token between key and query lowers the logit, and lowers it less the better it
+matches the query. FoX with gates that the query sets too.
 
 Formula: `bias[h, i, j]` is m_h times the sum of `logsigmoid(p_i R_t n_t / w)` over
 `t = j + 1 ... i`, where p are w trained channels a head, n_t = p_t of size sqrt(w), R_t
@@ -43,7 +43,7 @@ from posenc_compare.transfer import sent
 
 @register("grape_ap", family="contextual", source="Zhang et al. 2025, arXiv:2512.07805")
 class GrapeAp(Scheme):
-    """Forget a key by what query and tokens make of the way between them.
+    """Decay logits by gates of the query and the tokens in between, summed.
 
     `model_dim * heads * width` parameters.
 

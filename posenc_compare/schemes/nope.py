@@ -12,4 +12,4 @@ from posenc_compare.schemes.scheme import Scheme, register
 
 @register("nope", family="none", source="Kazemnejad et al. 2023, arXiv:2305.19466")
 class Nope(Scheme):
-    """Add nothing: the baseline with every door left as it is."""
+    """Add nothing: the baseline, without positional encoding."""

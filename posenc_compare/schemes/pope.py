@@ -30,7 +30,7 @@ from posenc_compare.schemes.shared.frequencies import position_angles
     "pope", family="rotary", source="Gopalakrishnan et al. 2025, arXiv:2509.10534"
 )
 class Pope(Scheme):
-    """Match lengths by content and angles by position. `heads * head_dim` parameters.
+    """Magnitudes from content, phases from position. `heads * head_dim` parameters.
 
     Args:
         geometry: `heads` and `head_dim` set the phases.

@@ -32,7 +32,7 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 @register("rope_clipped", family="rotary", source="Li et al. 2026, arXiv:2602.05258")
 class RopeClipped(Rotation):
-    """Rotate as RoPE, the slowest pairs less or not at all. Has no parameters.
+    """Rotate as RoPE, with its slowest frequencies reduced or set to 0. No parameters.
 
     Args:
         geometry: `head_dim` channels are rotated.

@@ -2,7 +2,7 @@
 
 Every outcome of trained networks has a table: schemes down, values of the setting
 across. Beneath it stand the ranking under each value, and the pairs of schemes of which
-one value claims an order and another has the opposite sign: these are undecided.
+one value claims an order and another has the opposite sign: these are reversed.
 """
 
 from collections import Counter
@@ -94,7 +94,7 @@ def _side_by_side(
     title: str, columns: list[Column], labels: list[str], records: list[Record]
 ) -> Table:
     """Return a table with a column for each value, and the change between two."""
-    lines = _undecided(columns, labels)
+    lines = _reversed(columns, labels)
     if len(columns) == 2:
         first, last = (column.means for column in columns)
         changes = {}
@@ -145,7 +145,7 @@ def _best(
     return replace(table, head=head, rows=rows, lines=(line,))
 
 
-def _undecided(columns: list[Column], labels: list[str]) -> list[str]:
+def _reversed(columns: list[Column], labels: list[str]) -> list[str]:
     """Return a line on pairs whose order one value claims and another reverses."""
     labels = [k for k in labels if all(k in column.means for column in columns)]
     if not labels:
@@ -168,7 +168,5 @@ def _undecided(columns: list[Column], labels: list[str]) -> list[str]:
     ]
     of = int(np.triu(claimed).sum())
     if not pairs:
-        return [f"no pair is undecided, of {of} that differ under some value"]
-    return [
-        f"undecided, for the sign changes ({len(pairs)} of {of}): {', '.join(pairs)}"
-    ]
+        return [f"no pair is reversed, of {of} that differ under some value"]
+    return [f"reversed under another value ({len(pairs)} of {of}): {', '.join(pairs)}"]
