@@ -1,8 +1,10 @@
 """Where to compute, with stand-ins for the question whether there is a GPU."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from posenc_compare.errors import ConfigError
 from posenc_compare.run import devices
 from posenc_compare.run.devices import graphics, resolve_device
+from posenc_compare.run.machine import fitted
+from posenc_compare.settings.table import Work
 
 H200 = "NVIDIA H200"
 WORDS = ["measure", "--dry-run", "--schemes", "rope", "--format", "json"]
@@ -97,6 +101,17 @@ def test_a_run_trains_on_the_gpu_and_measures_on_the_cpu(posenc, present: None) 
     cpu, cuda = keys(posenc, "cpu"), keys(posenc, "cuda")
     assert not {*cpu} & {*cuda}
     assert keys(posenc, "auto") == (cuda[0], cpu[1])
+
+
+@pytest.mark.parametrize(
+    ("devices", "workers"), [(["cpu"], 16), (["cuda"], 8), (["cpu", "cuda"], 8)]
+)
+def test_up_to_eight_workers_share_a_gpu(
+    devices: list[str], workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
+    cells: Any = [SimpleNamespace(setting=SimpleNamespace(device=d)) for d in devices]
+    assert fitted(Work(), cells).workers == workers
 
 
 def test_the_miniature_is_trained_on_the_cpu(posenc, present: None) -> None:
