@@ -194,6 +194,7 @@ def test_rules_are_variants_with_the_factor_of_the_longest() -> None:
     positions = torch.arange(512)
     read = rules_for(own.build(geometry), 512, "all")
     names: dict[str, Any] = {k.partition(" ")[0]: one for k, one in read.items()}
+    assert {*rules_for(own.build(geometry), 512, "longrope")} < {*read}
     assert {*found} == {"as trained", *names} - {"ntk_dynamic"}
     for rule, variant in found.items():
         scheme: Any = variant.build(geometry)

@@ -111,12 +111,14 @@ def _fault(
     Nothing is returned where no small model can be built or compared.
     """
     config = copy.deepcopy(model.config)
-    key = type(model), config.to_json_string(use_diff=False), before, layers, keep
+    # A class of `from_scratch` would apply its scheme to the small model, too.
+    plain = getattr(model, "plain_class", type(model))
+    key = plain, config.to_json_string(use_diff=False), before, layers, keep
     if key not in _KNOWN:
         config._attn_implementation = before if before in PLAIN else None
         try:
             with torch.device("cpu"):
-                _KNOWN[key] = _difference(tiny(config, type(model)), layers, keep)
+                _KNOWN[key] = _difference(tiny(config, plain), layers, keep)
         except Exception:  # what cannot be compared is refused in a call, if at all
             _KNOWN[key] = ""
     return _KNOWN[key]

@@ -19,12 +19,14 @@ def rules_for(own: Scheme, length: int, rules: str) -> dict[str, Scheme]:
     asked = [rule.strip() for rule in rules.split(",") if rule.strip()]
     if asked == ["all"] or (asked and not every):
         return every
+    known = {name.partition(" ")[0]: name for name in every}  # as records have them
+    known |= {name: name for name in every}
     for rule in asked or [rules]:
-        if rule not in every:
+        if rule not in known:
             raise ConfigError(
                 f"rules must be all, or of {', '.join(every)}, got {rule[:40]!r}"
             )
-    return {rule: every[rule] for rule in asked}
+    return {known[rule]: every[known[rule]] for rule in asked}
 
 
 def variants_for(

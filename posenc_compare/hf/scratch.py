@@ -106,7 +106,12 @@ def _kind(architecture: str) -> Any:
     model = type(
         f"Posenc{base.__name__}",
         (base,),
-        {"__module__": __name__, "__init__": begin, "config_class": own},
+        {
+            "__module__": __name__,
+            "__init__": begin,
+            "config_class": own,
+            "plain_class": base,
+        },
     )
     AutoConfig.register(PREFIX + architecture, own)
     AutoModelForCausalLM.register(own, model)

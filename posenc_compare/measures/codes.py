@@ -73,12 +73,24 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
         bias = ask_offsets(scheme, -session.ids, probe.heads, call)
     if bias is not None:
         parts.append(bias.T.to(probe.torch_dtype))
+    if parts and beyond_code(scheme, probe):
+        raise NoCodeError("has no code of a position or distance alone")
     if parts:
         columns = "channel" if scheme.acts_at("key") else "head"
         return Code(torch.cat(parts, dim=1), "distance", sides, columns)
     if any(scheme.acts_at(door) for door in DOORS if door != "scale"):
         raise NoCodeError("has no code of a position or distance alone")
     return Code(probe.zeros(session.length, 1), "distance", sides)
+
+
+def beyond_code(scheme: Scheme, probe: Probe) -> bool:
+    """Return whether logits depend on more than keys and a bias of the offset show.
+
+    A scheme may put other logits in place of those of some distances, or turn keys by
+    what tokens say. On a grid the pair bias is the bias of the offset.
+    """
+    doors = ["scores", "token_state", *["pair_bias"][bool(probe.grid) :]]
+    return any(scheme.acts_at(door) for door in doors)
 
 
 def position_codes(scheme: Scheme, probe: Probe) -> Tensor:

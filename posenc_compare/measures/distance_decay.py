@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from posenc_compare.measures.codes import beyond_code
 from posenc_compare.measures.measure import (
     Headline,
     Quantity,
@@ -25,7 +26,7 @@ from posenc_compare.measures.measure import (
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.rounding import rounding_note
 from posenc_compare.schemes import Scheme, Variant
-from posenc_compare.schemes.shared.rotation import rotation_angles
+from posenc_compare.schemes.shared.rotation import Rotation, rotation_angles
 from posenc_compare.train.progress import Progress
 
 SEQUENCES = 8
@@ -68,8 +69,8 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
     Returns:
         `logit_drop`, the mean logit at distance 0 minus that at each distance, and
         `logit_drop_interval`; both at the largest distance, at most 255 (case
-        `furthest`). For schemes that rotate, `rotation_bound`: the mean of `|S_i|` of
-        Su et al. 2021, section 3.4.3, equation 37. Arrays: `mean_logit` and
+        `furthest`). For schemes that only rotate, `rotation_bound`: the mean of
+        `|S_i|` of Su et al. 2021, section 3.4.3, equation 37. Arrays: `mean_logit` and
         `rotation_bound` at every distance. In a sequence also the drop at powers of
         two, the bound and the arrays.
     """
@@ -83,12 +84,18 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
     for distance in distances:
         rows += _drop(curves, distance, probe, x=distance)
     arrays = {"mean_logit": curves.mean(dim=0).tolist()}
-    angles = rotation_angles(scheme, probe.arange(count))
+    angles = own_angles(scheme, probe, count)
     if angles is not None:
         bound = rotation_bound(angles)
         arrays["rotation_bound"] = bound.tolist()
         rows += [Row(BOUND.name, float(bound[d]), d) for d in distances]
     return Result(rows, arrays)
+
+
+def own_angles(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
+    """Return the angles `(position, pair)` of a scheme that only rotates, or None."""
+    alone = isinstance(scheme, Rotation) and not beyond_code(scheme, probe)
+    return rotation_angles(scheme, probe.arange(count)) if alone else None
 
 
 def logits_by_distance(scheme: Scheme, probe: Probe, count: int) -> Tensor:
@@ -112,6 +119,10 @@ def _drop(
 ) -> list[Row]:
     """Return the mean drop over sequences from index 0 to `at`, and its interval."""
     drops = curves[:, 0] - curves[:, at]
+    if not drops.isfinite().all():
+        return [
+            Row(q.name, None, x, case, "the mask hides it") for q in (DROP, INTERVAL)
+        ]
     size = float(curves.abs().max())
     mean, half = float(drops.mean()), float(drops.std()) * STUDENT * SEQUENCES**-0.5
     return [

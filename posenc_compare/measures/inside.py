@@ -301,10 +301,10 @@ def _use(model: Decoder, states: list[Tensor]) -> Tensor | None:
         if angles is None or not isinstance(scheme, Rotation) or angles.dim() != 2:
             return None
         q, k, _, _ = layer.projected(states[number])
-        rotated = 2 * angles.shape[-1]
+        count = angles.shape[-1]
         pairs = f"b head seq {PAIRS[scheme.layout]} -> b head seq pair two"
         norms = [
-            rearrange(part[..., :rotated], pairs, two=2).double().norm(dim=-1)
+            rearrange(scheme.turning(part, count), pairs, two=2).double().norm(dim=-1)
             for part in (q, k)
         ]
         use = norms[0].mean(dim=(0, 1, 2)) * norms[1].mean(dim=(0, 1, 2))

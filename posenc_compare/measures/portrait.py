@@ -24,11 +24,11 @@ from posenc_compare.errors import (
     PosencError,
     UndefinedPositionError,
 )
+from posenc_compare.measures.distance_decay import own_angles
 from posenc_compare.measures.measure import Result, register_measure
 from posenc_compare.measures.probe import Probe
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import ask
-from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.train.progress import Progress
 
 CODE = (128, 512)  # positions, channels
@@ -114,11 +114,11 @@ def bias_map(variant: Variant, probe: Probe) -> Tensor | None:
 def angles(variant: Variant, probe: Probe) -> Tensor | None:
     """Return the angles by which a scheme rotates, `(position, pair)` radians."""
     scheme = probe.build(variant)
-    if rotation_angles(scheme, probe.arange(1)) is None:
+    if own_angles(scheme, probe, 1) is None:
         return None
 
     def rotated(count: int) -> Tensor:
-        found = rotation_angles(scheme, probe.arange(count))
+        found = own_angles(scheme, probe, count)
         assert found is not None
         return found
 

@@ -172,9 +172,10 @@ class _Pair:
         assert self.rotation is not None
         call = probe.call_of_ones(probe.session(scheme, ids))
         turned = ask(scheme, "key", call.k, call.k_positions, call).double()
-        width = 2 * self.rotation.angles(ids[:1]).shape[-1]
+        count = self.rotation.angles(ids[:1]).shape[-1]
+        turned = self.rotation.turning(turned, count)
         form = f"... {PAIRS[self.rotation.layout]} -> ... pair two"
-        pairs = rearrange(turned[..., :width], form, two=2).contiguous()
+        pairs = rearrange(turned, form, two=2).contiguous()
         pairs = torch.view_as_complex(pairs)
         return pairs * pairs[..., :1, :].conj()
 

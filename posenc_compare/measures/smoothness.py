@@ -48,7 +48,10 @@ FLIPS = Quantity(
 
 
 @register_measure(
-    "smoothness", quantities=(LARGEST, MEAN, JUMP, FLIPS), views=(Headline(JUMP),)
+    "smoothness",
+    quantities=(LARGEST, MEAN, JUMP, FLIPS),
+    views=(Headline(JUMP),),
+    version=2,
 )
 def smoothness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Length of the steps `|PE(p + 1) - PE(p)|`, and how many channels change in one.

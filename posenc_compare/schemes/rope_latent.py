@@ -95,6 +95,9 @@ class RopeLatent(ScaledRotation):
         )
         self.scaling.check_pairs(self.rotated_dims // 2)
 
+    def turning(self, x: Tensor, pairs: int) -> Tensor:
+        return x[..., -2 * pairs :]
+
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         still, turning = self._parts(q)
         return torch.cat([still, super().query(turning, positions, call)], dim=-1)

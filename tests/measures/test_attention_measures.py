@@ -34,6 +34,17 @@ def values(measure, name: str, probe: Probe = PROBE, **options: object) -> dict:
     return {(row.quantity, row.case, row.x): row.value for row in rows}
 
 
+@pytest.mark.parametrize("name", ["rerope", "self_extend", "dual_chunk", "string_rope"])
+def test_only_a_plain_rotation_has_the_bound_of_its_angles(name: str) -> None:
+    assert ("rotation_bound", "", 8) in values(distance_decay, "rope")
+    assert ("rotation_bound", "", 8) not in values(distance_decay, name)
+
+
+def test_a_window_hides_far_distances() -> None:
+    rows = values(distance_decay, "mix", second=Variant("rope"), every=1, window=16)
+    assert rows["logit_drop", "", 8] is not None or rows["logit_drop", "", 16] is None
+
+
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_shift_error_is_zero_for_relative_schemes_alone(name: str) -> None:
     probe = Probe(positions=256, tokens=32, width=32)

@@ -131,6 +131,13 @@ def test_a_rotation_inside_another_scheme_has_its_phases() -> None:
     assert value(inside, *at) == value(alone, *at) > 0
 
 
+def test_the_channels_that_are_rotated_have_phases() -> None:
+    last, first = rows_of("rope_latent", fraction=0.5), rows_of("rope", fraction=0.5)
+    for case in ("bfloat16", "bfloat16 ids"):
+        at = "phase_error", case, 256
+        assert value(last, *at) == pytest.approx(value(first, *at), rel=0.5) != 0
+
+
 def test_reasons_stand_where_there_is_no_number() -> None:
     rows = rows_of("rope")
     assert rows["code_error", "bfloat16", 65_536].note == "adds no code"

@@ -5,6 +5,9 @@ import itertools
 import pytest
 import torch
 
+from posenc_compare.attention import Session
+from posenc_compare.check import built_in
+from posenc_compare.errors import NoCodeError
 from posenc_compare.measures.codes import code_of
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.uniqueness import (
@@ -13,10 +16,13 @@ from posenc_compare.measures.uniqueness import (
     parts_of,
     uniqueness,
 )
+from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.train.progress import Progress
 
 PROBE = Probe(positions=64)
+AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
+SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
 
 
 def rows_of(name: str, positions: int = 64, **options: object) -> dict:
@@ -89,6 +95,29 @@ def test_codes_in_parts_are_those_at_once(
     assert torch.equal(torch.cat(parts), code_of(scheme, PROBE).values)
     in_parts = name in ("sinusoidal", "learned", "integer")
     assert len(parts) == (10 if in_parts else 1)
+
+
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_distances_with_one_code_are_those_with_equal_logits(name: str) -> None:
+    """The logits are those of random queries and keys, the same at every distance."""
+    scheme = PROBE.build(Variant(name))
+    try:
+        code = code_of(scheme, PROBE)
+    except NoCodeError:
+        return
+    if code.of == "position":
+        return
+    draw = torch.Generator().manual_seed(0)
+    shape = (64, PROBE.heads, 1, PROBE.geometry.head_dim)
+    q, k = torch.randn(2, *shape, generator=draw).double().expand(-1, -1, -1, 64, -1)
+    session = Session(scheme, torch.arange(64))
+    x = torch.randn(64, 1, PROBE.width, generator=draw).double().expand(-1, 64, -1)
+    last = session.logits(0, q, k, x=x)[:, :, -1].flip(-1).flatten(0, 1).T
+    alike, same = (
+        torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist") < 1e-9
+        for x in (last, code.values)
+    )
+    assert torch.equal(alike, same)
 
 
 def test_nope_has_one_code_and_t5_as_many_as_buckets() -> None:

@@ -66,6 +66,10 @@ class Rotation(Scheme, ABC):
             angles = angles[..., None, :, :]
         return torch.polar(torch.full_like(angles, self.attention_factor), angles)
 
+    def turning(self, x: Tensor, pairs: int) -> Tensor:
+        """Return the channels of so many pairs that are rotated, the first ones."""
+        return x[..., : 2 * pairs]
+
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         return self.rotated(q, positions, call, self.phasors)
 
