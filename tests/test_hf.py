@@ -146,6 +146,19 @@ def test_every_architecture_generates_token_by_token(
         assert torch.equal(got, ids)
 
 
+def test_a_scheme_may_hide_more_than_the_model(llama: Any) -> None:
+    ids = tokens(length=20)
+    with hf.apply(llama, "mix:first=nope;second=(rope:layout=half);every=2;window=4"):
+        whole = read(llama, ids)
+        padded = torch.cat([ids.new_zeros(2, 3), ids], dim=1)
+        real = (torch.arange(23) >= 3).long().expand(2, -1)
+        got = llama(padded, attention_mask=real).logits[:, 3:]
+        assert (got - whole).abs().max() < 1e-5
+        made = llama.generate(ids, max_new_tokens=4, do_sample=False, eos_token_id=None)
+        wanted = read(llama, made)[:, 19:-1].argmax(dim=-1)
+        assert torch.equal(made[:, 20:], wanted)
+
+
 @pytest.mark.parametrize("scheme", ["rope:layout=half", "alibi", "path", "sinusoidal"])
 def test_a_compiled_model_is_the_model(llama: Any, scheme: str) -> None:
     ids = tokens(length=12)

@@ -17,7 +17,7 @@ from transformers.masking_utils import sdpa_mask
 
 from posenc_compare.attention import Mask, Session
 from posenc_compare.hf.places import UnsupportedModelError
-from posenc_compare.schemes import Scheme
+from posenc_compare.schemes import Scheme, Variant
 
 ATTACHED = "posenc_compare_pass"
 DRAWN = "posenc_compare_drawn"
@@ -172,10 +172,11 @@ class Pass:
         batch, _, queries, keys = seen.shape
         room = seen.new_zeros((), dtype=torch.float32)
         geometry = session.scheme(0).geometry
+        plain = Variant("nope").build(geometry)  # a scheme may hide more by itself
         heads, channels = geometry.heads, geometry.head_dim
         q = room.expand(batch, heads, queries, channels)
         k = room.expand(batch, heads, keys, channels)
-        keep = session.plan.call(session.scheme(0), 0, q, k, None).keep()
+        keep = session.plan.call(plain, 0, q, k, None).keep()
         differs = torch.zeros(()) if keep is None else keep != seen
         if keep is None and not seen.all():
             differs = ~seen
