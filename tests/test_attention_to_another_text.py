@@ -264,7 +264,7 @@ def test_a_mask_within_one_text_is_refused(
 ) -> None:
     asked = {"positions": PLACES[11:], "key_positions": PLACES, **ANOTHER[change]}
     given = arguments(make("rope"), len(asked["positions"]), 16) | asked
-    message = f"^attention: mask must go by segments alone .* got {got}.*, and "
+    message = f"^attention: mask must have segments only .* got {got}.*, and "
     cure = r"; Mask\(causal=False\) would work$"
     with pytest.raises(ConfigError, match=message + ".*" + cure) as caught:
         attention(**given, mask=Mask(**limits))
@@ -478,7 +478,7 @@ def test_what_reads_no_numbers_works_or_is_refused(
         "meta": "attention: q must hold numbers, got a tensor on the meta device; ",
         "meta ids": "attention: positions must hold numbers, got a tensor on the meta ",
         "trace": f"{'session' if by_session else 'attention'}: torch.jit.trace must ",
-        "export": f"{name}: must read position ids as numbers, got those of torch.exp",
+        "export": f"{name}: must read the values of position ids, got the symbols",
     }
     assert said.startswith(places[how])
     assert said.endswith("would work")

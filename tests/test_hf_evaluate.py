@@ -295,7 +295,7 @@ def test_a_model_that_reads_otherwise_by_itself_is_refused(place: Path) -> None:
     reader = Reader(model, tokens, 64, Progress())
     given: dict[str, Any] = {"model_dim": 32, "heads": 4, "length": TRAINED}
     reader.check_own(create("rope", options={"layout": "half"}, **given))
-    with pytest.raises(ConfigError, match="must read with rope as it does by itself"):
+    with pytest.raises(ConfigError, match="its logits under rope must equal"):
         reader.check_own(create("rope", **given))
 
 

@@ -330,7 +330,7 @@ def test_schemes_that_may_tell_heads_apart_see_one_key_for_each(
             ConfigError,
             "window must be at least 1, or None, got -1",
         ),
-        ({"window": ()}, ConfigError, "mask: window must name at least one layer's"),
+        ({"window": ()}, ConfigError, "mask: window must have an entry"),
         ({"window": True}, ConfigError, "mask: window must be .* got True"),
         ({"prefix": -1}, ConfigError, "mask: prefix must be at least 0, got -1"),
         (

@@ -54,7 +54,9 @@ class Mask:
                     f"mask: window must be at least 1, or None, got {window!r}"
                 )
         if not self._windows:
-            raise ConfigError("mask: window must name at least one layer's, got none")
+            raise ConfigError(
+                "mask: window must have an entry for a layer, got none; None would work"
+            )
         if isinstance(self.prefix, Tensor):
             prefix = whole_numbers("mask: prefix", self.prefix)
             object.__setattr__(self, "prefix", prefix)

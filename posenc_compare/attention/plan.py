@@ -270,7 +270,7 @@ def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
         raise ConfigError(_one_text(scheme, why))
     if mask.within_one_text:
         raise ConfigError(
-            f"attention: mask must go by segments alone where keys are another text, "
+            f"attention: mask must have segments only where keys are another text, "
             f"got {mask.within_one_text}, and {why}; Mask(causal=False) would work"
         )
 

@@ -404,8 +404,8 @@ def _check_exported(scheme: Scheme, error: RuntimeError) -> None:
     """Refuse what torch.export cannot record, since it has no numbers to look at."""
     if "data-dependent" in str(error):
         raise ConfigError(
-            f"{scheme.name}: must read position ids as numbers, got those of "
-            f"torch.export, which has none; torch.compile would work"
+            f"{scheme.name}: must read the values of position ids, got the symbols of "
+            f"torch.export; torch.compile would work"
         ) from error
 
 

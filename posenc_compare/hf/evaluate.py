@@ -219,8 +219,8 @@ class Reader:
             parted = self.head(self._states(ids)).float()
         if (whole - parted).abs().max() > TOLERANCE * whole.abs().max():
             raise ConfigError(
-                f"{type(self.model).__name__}: logits must be the head of the last "
-                f"states, and are changed after it"
+                f"{type(self.model).__name__}: logits must be the output of its head "
+                f"on the last hidden states, got logits that are changed after it"
             )
 
     def check_own(self, own: Scheme) -> None:
@@ -231,8 +231,8 @@ class Reader:
         apart = proof(self.model, own, ids=ids, alone=False)["all"]
         if not apart <= share:
             raise ConfigError(
-                f"{type(self.model).__name__}: must read with {own.name} as it does by "
-                f"itself, up to {share:.1e} of its largest logit, got {apart:.1e}"
+                f"{type(self.model).__name__}: its logits under {own.name} must equal "
+                f"its own within {share:.1e} of the largest, got {apart:.1e}"
             )
 
     def _restore(self, step: int, tensors: dict[str, Tensor]) -> None:

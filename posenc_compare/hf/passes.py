@@ -70,8 +70,8 @@ class Pass:
         """
         if self.position_ids is None and generator:
             raise UnsupportedModelError(
-                "generator: layers must be given position_ids, got none; None would "
-                "work"
+                "generator: the model must hand position_ids to its layers, got none; "
+                "generator=None would work"
             )
         if self.position_ids is not None:
             state = None if generator is None else generator.get_state()

@@ -66,7 +66,8 @@ def settle(chosen: Body, device: str) -> Settings:
     grid = chosen.pop("grid", None)
     for name in chosen.keys() - ON_GRID if grid is not None else ():
         raise ConfigError(
-            f"{name} must be left out on a grid, where none is trained", field=name
+            f"{name} must be left out on a grid, where no network is trained",
+            field=name,
         )
     cells = 0 if grid is None else math.prod(sides_of(grid))
     tasks = TASKS.select_all(chosen.pop("tasks", Training.task))
@@ -105,7 +106,7 @@ def _check_texts(chosen: Body, trainings: tuple[Training, ...]) -> None:
     if given and not any(training.reads_corpus for training in trainings):
         tasks = ", ".join(training.task for training in trainings)
         raise ConfigError(
-            f"{given[0]} must be left out with tasks that read none, {tasks}, got "
+            f"{given[0]} must be left out with tasks that read no text, {tasks}, got "
             f"{texts[given[0]][:80]!r}; `--tasks language` would work",
             field=given[0],
         )

@@ -31,7 +31,7 @@ def check_engine(work: Work) -> None:
     """Refuse choices that do not fit together."""
     if work.gpu_share > 1 and work.gpu_share % 1:
         raise ConfigError(
-            f"gpu_share must be a whole number above 1, got {work.gpu_share:g}; 1 or "
+            f"gpu_share must be whole if it is above 1, got {work.gpu_share:g}; 1 or "
             f"0.5 would work",
             field="gpu_share",
         )

@@ -1,7 +1,7 @@
 """Context-aware rotary positions (CARoPE).
 
-Every token says, for each head, how far it moves the hands of all that follow it: a
-number between 0 and 1, to the power of the pair of channels.
+Every token contributes a number between 0 and 1 per head. Raised to the index of a
+channel pair, it is the angle by which all later tokens are rotated further.
 
 Formula: pair m of head h at token t rotates by `sum f_h(x_u) ** m` over `u <= t`, with
 `f(x) = 1 / (1 + softplus(x W + c))`.
@@ -44,7 +44,7 @@ class CaRope(Scheme):
     Args:
         geometry: `head_dim` channels are rotated; `model_dim` make `heads` numbers.
         base: of RoPE, where training starts; greater than 1.
-        layout: which two channels make a pair; half pairs channel i with i + d/2,
+        layout: which two channels make a pair; `half` pairs channel i with i + d/2,
             adjacent the channels (0, 1), (2, 3), ...
         start: rope, at its frequencies and with c; half, without c.
     """

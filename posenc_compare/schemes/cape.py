@@ -5,9 +5,9 @@ sequence by one shift, each token by a small one of its own, all by one factor.
 
 Formula: `x_p + sin(q w_m), cos(q w_m)` with `w_m = base ** (-2 m / width)` and a moved
 position `q = (p + shift + own_p) * exp(g)`.
-Source: Likhomanenko et al. 2021, arXiv:2106.03143; rule of the paper's listing:
-`(position + shift + own shift) * exp(log factor)`, the last above `exp(g)`, each drawn
-uniformly, symmetric about 0. The default ranges are those that the port gcambara/cape
+Source: Likhomanenko et al. 2021, arXiv:2106.03143, the rule of the paper's listing.
+The shifts and g, the logarithm of the factor, are drawn uniformly from intervals
+symmetric about 0. The default ranges are those that the port gcambara/cape
 gives for text.
 Convention: the own shift goes up to `local_shift` either way, as in the listing; the
 port takes half of it. Positions may be centred on their mean first, in training and

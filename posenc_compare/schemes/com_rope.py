@@ -1,8 +1,8 @@
 """Rotations by trained generators that commute (ComRoPE).
 
-Turns blocks of query and key channels by the exponential of two trained matrices, one
-times the row and one times the column of an image patch, as LieRE does. But the two
-commute, so that logits depend on offsets alone.
+Multiplies blocks of query and key channels by the exponential of a sum of two trained
+matrices, one scaled by the row and one by the column of an image patch, as LieRE does.
+But the two commute, so that logits depend only on offsets.
 
 Formula: a block is multiplied by `exp((y a + x b) (P - P^T))`, where P is a matrix,
 `y = row / height` and `x = column / width`. P is trained; so are a and b with kind=ld

@@ -3,7 +3,8 @@
 Content and position are compared crosswise: the query with a trained vector of the
 clipped distance, and the key with another.
 
-Formula: logits `(q_i k_j + q_i K(i - j) + k_j Q(i - j)) / sqrt(3 d)`.
+Formula: logits `(q_i k_j + q_i K(i - j) + k_j Q(i - j)) / sqrt(3 d)`, where K and Q
+are the key and query projections of a table of distances.
 Source: He et al. 2020, arXiv:2006.03654, section 3.1, equations 3 and 4; the second
 index convention and the log buckets from the authors' released code
 (disentangled_attention.py, da_utils.py). Initial values are BERT's.
@@ -11,10 +12,10 @@ Sign: distances are query minus key, shifted by the span, clipped to 0 ... 2 spa
 Index: for the key's term the paper looks up key minus query, the released code (and
 transformers) query minus key; `p2c_index` chooses.
 Scale: all three products are divided by sqrt(3 head_dim). The released code adds a
-bias to the projection for keys, the paper none and this none. Here each layer has a
+bias to the key projection; the paper and this scheme have none. Here each layer has a
 table of its own; the paper shares it between layers.
 Length: the paper's reach is 512 (section 3.1.1) and so is its training length; the
-released configurations, with 256 log buckets, leave it at the length too.
+released configurations with 256 log buckets also set it to the training length.
 """
 
 from typing import ClassVar, Literal

@@ -19,8 +19,8 @@ training length and its local window the rest; with these, the released `far` wa
 trained.
 Left out: the code's temperature for longer texts; the paper's results do without it.
 Chunks begin at multiples of `chunk`, so logits are no function of the distance alone.
-It is meant for reading a network trained with RoPE; training with it is our use. Two
-products are made for every pair, so it runs on the plain path.
+It is meant for evaluating networks trained with RoPE; training with it is our
+extension. Each pair needs two products, so it runs on the execution path `plain`.
 """
 
 from dataclasses import replace

@@ -8,7 +8,7 @@ Formula: pair m at position p is multiplied by
 Source: Hua et al. 2024, arXiv:2412.17739, section 4, equations 11 to 13, and the
 listing of appendix B; start values and shapes follow the authors' released code
 (olmo/model.py), docs/schemes.md says where the three disagree.
-Layout: half pairs channel i with i + d/2, as released; adjacent the channels (0, 1),
+Layout: `half` pairs channel i with i + d/2, as released; `adjacent` pairs (0, 1),
 (2, 3), ... At most a quarter of the head's channels gets a mixture each, as released.
 Convention: a mixture keeps neither norms nor the invariance under a shift.
 """

@@ -7,12 +7,12 @@ Formula: `x_p + f([cos(p W), sin(p W)] / sqrt(features))`, f and W trained.
 Source: Li et al. 2021, arXiv:2106.02795; the formula is that of several public
 ports, which agree.
 Layout: all cosines before all sines, divided by the root of their number; no 2 pi.
-Frequencies start from N(0, gamma ** -2). Read as a variance their standard deviation
-is 1 / gamma; the PyPI package learnable-fourier-positional-encoding and most ports
-take it for the standard deviation. Other ports multiply by gamma ** 2, which is that
-with 1 / gamma. The unit of positions is unverified: tokens by default, so that the
-default gamma gives wavelengths of some 60 tokens; or the length, where gamma should
-be far smaller. The start of the perceptron is torch's own.
+Frequencies start from N(0, gamma ** -2). Here gamma ** -2 is the variance; the PyPI
+package learnable-fourier-positional-encoding and most ports take it for the standard
+deviation. Others use gamma ** 2, the same with 1 / gamma for gamma. The unit of
+positions is unverified: tokens by default, so that the default gamma gives wavelengths
+of some 60 tokens; or the length, where gamma should be far smaller. The start of the
+perceptron is torch's own.
 """
 
 import math

@@ -3,9 +3,10 @@
 Adds cosines and sines of the position at fixed random frequencies, so that the inner
 product of two codes is near a Gaussian of the distance.
 
-Formula: `x_p + [cos(2 pi B p / length), sin(2 pi B p / length)]`.
-Source: Tancik et al. 2020, arXiv:2006.10739, written for coordinates of a perceptron;
-as a code added to tokens it is our transfer.
+Formula: `x_p + [cos(2 pi B p / length), sin(2 pi B p / length)]`, with B drawn from
+N(0, sigma ** 2).
+Source: Tancik et al. 2020, arXiv:2006.10739, for the input coordinates of a perceptron;
+adding the features to tokens is our adaptation.
 Layout: all cosines before all sines. Frequencies are drawn once, kept with the
 parameters, and never trained. `sigma` counts turns over the length: positions are
 divided by the length the scheme was built for, and go past 1 beyond it. The paper

@@ -9,7 +9,7 @@ Unverified: the paper says that it keeps high frequencies and replaces other
 components by ones that do not depend on the position; its text was not at hand. One
 turn within the length is the cut of two public ports, and FoPE's; one of the two leaves
 the other channels as they are, as here, but others add trained vectors.
-Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
+Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 Not the hyperbolic HoPE (arXiv:2509.05218).
 """
 

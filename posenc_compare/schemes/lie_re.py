@@ -1,8 +1,8 @@
 """Rotations by trained generators (LieRE).
 
-Turns blocks of query and key channels by the exponential of two trained matrices,
-one times the row and one times the column of an image patch. A block of two channels
-is a pair of mixed 2-D RoPE; a larger block turns in more ways than one.
+Multiplies blocks of query and key channels by the exponential of a sum of two trained
+matrices, one scaled by the row and one by the column of an image patch. A block of two
+channels is a pair of mixed 2-D RoPE; a larger block turns in more ways than one.
 
 Formula: a block is multiplied by `R(p) = exp(y A + x B)`, where A and B are
 skew-symmetric, `y = row / (height - 1)` and `x = column / (width - 1)`.

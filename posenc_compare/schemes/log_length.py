@@ -2,16 +2,16 @@
 
 The softmax over more keys is flatter. A wrapper makes up for it: it multiplies every
 query, wherever the scheme inside reads it, by a factor that grows with the logarithm of
-how much the query can see. A bias that is not made of the query stays as it is; the
-paper of ssmax multiplies whole logits, which is the same where all of them is linear in
-the query.
+how much the query can see. A bias that does not depend on the query stays as it is.
+The paper of ssmax multiplies whole logits, which is the same if they are linear in the
+query.
 
 Formula: at position p, where L is the training length and n keys are seen, ssmax is
 `s_h log(n)` with trained s, log is `max(1, log(p + 1) / log(L))`, and llama4 is
 `1 + 0.1 log(1 + floor((p + 1) / 8192))`.
 Source: log, Su 2021 (a blog, kexue.fm/archives/8823), as Qwen's code has it; ssmax,
 Nakanishi 2025, arXiv:2501.19399; llama4, transformers' port of Llama 4,
-which scales its layers without positions alone: `log_length:scheme=nope;rule=llama4`.
+which scales only its layers without positions: `log_length:scheme=nope;rule=llama4`.
 Initial value: s is 0.43, as in figure 1 of the paper of ssmax, whose initial value in
 training was not found. The released code of BAM (arXiv:2505.22842) starts at 1.
 Convention: ssmax counts the keys that the mask leaves, and so stays relative; log and

@@ -9,7 +9,7 @@ qwen2_vl and qwen3_vl.
 Order: sections gives the fastest pairs to time, the next to height, the slowest to
 width, 16, 24 and 24 of 64 pairs. Interleaved deals them out in turn, time, height,
 width, and gives what is left over to time, 24, 20 and 20 of 64 (Qwen3-VL).
-Layout: half pairs channel i with i + d/2, as released; adjacent the channels (0, 1),
+Layout: `half` pairs channel i with i + d/2, as released; `adjacent` pairs (0, 1),
 (2, 3), ... The released networks have a base of 1 000 000 or more.
 Axes: ids are (time, height, width); text has three equal ids, and is then plain RoPE.
 """

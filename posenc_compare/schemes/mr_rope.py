@@ -6,7 +6,8 @@ that grow from pair to pair.
 
 Formula: pair i rotates by `p * base ** (-2 i / d) / F ** e`, `t = clip(i - lo, 0, n)`;
 `e = t / n` if kind=uni, `t (t + 1) / (n (n + 1))` if pro. lo is the last pair with 32
-turns in training, lo + n the first with no more than one, at most place d - 1.
+turns in training, lo + n the first with no more than one, at most d - 1. F is the
+length of the text over that of training, and d is head_dim.
 Scale: cosines and sines are multiplied by `1 + 0.1 ln F`, as in YaRN.
 Source: Tian et al. 2026, arXiv:2601.22181. The rule is that of
 mattian7/mrRoPE (LlamaYaRNRadix.py, yarn_radix and yarn_radix3); two reproductions that
@@ -14,7 +15,7 @@ cite equations 13 to 16, 26 and section 3.2 agree.
 Unverified: that this repository is the authors', and what the paper does without a pair
 of 32 turns or of one. As in the code, lo is then the fastest pair, and lo + n the place
 beyond the last where one turn would be. If no pair makes one, n is 1 here.
-Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
+Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 Length: 32 turns need 202 positions. Trained at 64, only the fastest pair keeps its
 frequency, and five of eight pairs, or 23 of 32, are slowed by the whole factor.
 """

@@ -6,7 +6,7 @@ are left alone and so carry content whatever the distance.
 Formula: pair m rotates by `p * base ** (-2 m / d)`, slow pairs not at all.
 Source: Barbero et al. 2024, arXiv:2410.06205; which pairs are kept follows the code
 in its appendix and transformers' rope_type proportional, `int(p * head_dim // 2)`.
-Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
+Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 The frequencies are those of the whole head, with the slowest set to 0. Partial RoPE
 with the same fraction spreads a full range of frequencies over fewer channels.
 Length: the fraction is a share of the frequencies, at every length. The slowest quarter

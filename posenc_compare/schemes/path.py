@@ -11,8 +11,9 @@ Direction: the query's own matrix counts, the key's own does not. Only the order
 tokens is used, no position ids.
 Gate: `forget` gives PaTH-FoX as released, which divides the logarithm of FoX's gates
 by sqrt(d) along with the product; FoX itself does not.
-Blocks: keys are taken from the last block to the first, as by the authors' kernel. A
-triangular system has the product of a block, and the queries go on as it turned them.
+Blocks: keys are processed from the last block to the first, as in the authors' kernel.
+A triangular solve gives the product of a block, which is applied to the queries before
+the next block.
 """
 
 import torch

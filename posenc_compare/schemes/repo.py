@@ -8,9 +8,10 @@ Formula: `z = W3 (silu(Wg x) * Wc x)`; pair m of head h rotates by
 Source: Li et al. 2025, arXiv:2512.14391, from the authors' released code
 (SakanaAI/repo, mode swigluex_multihead), whose hidden layer is an eighth of the model
 and whose base is that of OLMo 2.
-Layers: the released models keep RoPE in the first layers, `mix` here. The id of a token
-is never read, so by itself it tells apart what tokens say, and no order.
-Layout: half pairs channel i with i + d/2, as in the code.
+Layers: the released models keep RoPE in their first layers; `mix` can only place RePo
+in every n-th layer. RePo never reads ids, so alone it distinguishes tokens by content,
+not by order.
+Layout: `half` pairs channel i with i + d/2, as in the code.
 """
 
 import torch

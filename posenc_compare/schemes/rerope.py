@@ -10,8 +10,8 @@ Direction: causal; the released code takes `window` for far keys on both sides.
 Convention: the code's scaling_factor is 1 / leak. `stretched` multiplies queries by
 `max(1, log(position + 1) / log(length))`, as the code does on top of the idea; it
 makes the logits depend on the absolute position.
-It is meant for reading a network trained with RoPE; training with it is our use. Two
-products are made for every pair, so it runs on the plain path.
+It is meant for evaluating networks trained with RoPE; training with it is our
+extension. Each pair needs two products, so it runs on the execution path `plain`.
 """
 
 import math

@@ -1,13 +1,13 @@
 """Rotary position embedding (RoPE).
 
 Rotates each pair of query and key channels by an angle that grows with the position,
-so that the logits depend on the distance between the two tokens alone.
+so that, for given contents, the logits depend only on the offset of the two tokens.
 
 Formula: pair m of d / 2 at position p rotates by `p * base ** (-2 m / d)`.
 Source: Su et al. 2021, arXiv:2104.09864, section 3.2.2 and equation 34.
-Layout: adjacent pairs (0, 1), (2, 3), ... as in the paper; half pairs channel i with
-i + d/2, as GPT-NeoX and most released checkpoints. `fraction` rotates only the first
-channels of each head, with the frequencies spread over those (GPT-J, GPT-NeoX).
+Layout: `adjacent` pairs (0, 1), (2, 3), ... as in the paper; `half` pairs channel i
+with i + d/2, as GPT-NeoX and most released checkpoints. `fraction` rotates only the
+first channels of each head, with the frequencies spread over those (GPT-J, GPT-NeoX).
 Scaling: pi is arXiv:2306.15595; ntk, ntk_by_parts, ntk_dynamic and yarn are
 arXiv:2309.00071; llama3 is arXiv:2407.21783 and longrope arXiv:2402.13753, as in
 transformers. `shared/scaling.py` has the rules, docs/schemes.md the deviations.

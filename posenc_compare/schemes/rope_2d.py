@@ -9,7 +9,8 @@ Source: Heo et al. 2024, arXiv:2403.13298; bases and start values follow the aut
 released code (rope-vit, models/vit_rope.py).
 Axes: ids are (row, column). Order: axial rotates the first half of the pairs by the
 column (first=w), as rope-vit, or by the row (first=h), as timm's RotaryEmbeddingCat.
-Layout: adjacent pairs (0, 1), (2, 3), ... in both; half pairs channel i with i + d/2.
+Layout: `adjacent` pairs (0, 1), (2, 3), ... in both; `half` pairs channel i with i +
+d/2.
 Frequencies: `base ** (-4 m / d)` for `m = 0 ... d / 4 - 1`, with a base of 100 for
 axial and 10 for mixed. Mixed starts with two directions at right angles, each with
 all frequencies, rotated by one random angle per head.

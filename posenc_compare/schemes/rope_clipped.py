@@ -9,7 +9,7 @@ Source: Li et al. 2026, arXiv:2602.05258; the rule is that of the authors' code
 (hrlics/CoPE, modeling_cope.py and the copy that trains).
 Unverified: how many pairs. The code clips 20 of 64. Notes of others on the paper speak
 of three quarters of the pairs that make less than one turn in pretraining.
-Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
+Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 The first of the n pairs keeps its frequency, so that soft with n = 1 is RoPE.
 Length: the share is one of the frequencies, at every length. The first pair of the
 default turns 0.16 times in the released training (base 1e7, 65536 positions), and in

@@ -9,7 +9,7 @@ authors' released code, whose division of f by a constant, a smaller learning ra
 left out. Of two papers of 2026, LeRoPE is said to find that
 one set is better, and AdaRoPE that each head needs its own, with a temperature: that
 these are their forms is unverified.
-Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
+Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 Each layer has frequencies of its own.
 """
 

@@ -1,8 +1,8 @@
 """RoPE++: heads that read the imaginary part of RoPE's product.
 
 RoPE's logit is the real part of a complex product of query and key. Half of the heads
-read the imaginary part of the product of the other half, whose average over what is
-said falls off more slowly with the distance.
+use the imaginary part of the product of the other half. Averaged over contents, the
+imaginary part decays more slowly with the distance.
 
 Formula: head h of the first half is RoPE's; head h + H/2 has the logit
 `Im(sum q_m conj(k_m) exp(i (p - r) f_m)) / sqrt(d)` of the same query and key. Of an
@@ -15,7 +15,7 @@ Parameters: released, half of the projections of queries, keys and values are le
 Here a network keeps them, does not use those of queries and keys, and every head has
 values of its own. With queries of its own a head would gain nothing: a quarter turn is
 a matrix, which its projection can hold.
-Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
+Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 """
 
 from typing import Literal

@@ -9,7 +9,7 @@ Source: Wang et al. 2024, arXiv:2403.00071, section 4 and algorithm 1, read in a
 its text; authors' code (sheryc/resonance_rope). Both round every pair: the fastest from
 6.28 to 6 positions, which is 5 % faster, the slow ones by half a position at most. The
 code copies its table after w positions; here angles go on growing, in float64.
-Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
+Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 Convention: w is at least 1; only a base far below 1 would give less. In a wide head two
 fast pairs may get the same w.
 Length: in base 10000, about a quarter of the pairs turn once in 64 positions, at which

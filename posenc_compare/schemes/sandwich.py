@@ -4,12 +4,14 @@ Adds to each logit the inner product of the sinusoids of query and key positions
 which is a sum of cosines of the distance; each head weighs it less than the one
 before.
 
-Formula: `bias[h, i, j] ~ sum_m cos((i - j) * base ** (-m / pairs))`.
+Formula: `bias[h, i, j] = H / (8 h) * sum_m cos((i - j) * base ** (-m / pairs))` for
+heads h = 1 ... H.
 Source: Chi et al. 2022, arXiv:2212.10356, from attention-gym and NeMo.
 Indices: frequencies run over `m = 0 ... pairs - 1` in attention-gym, over
 `m = 1 ... pairs` in NeMo, and the two are not the same after a softmax. Which one is
 the paper's is unverified; from zero, the bias is a Gram matrix of sinusoids.
-NeMo also subtracts `d_bar / 2` before weighing, which no softmax can see.
+NeMo also subtracts half the number of channels, `pairs`, before weighing, which
+changes no softmax.
 """
 
 from typing import Literal

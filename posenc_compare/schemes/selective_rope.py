@@ -4,11 +4,11 @@ Every token turns all that follow it by angles of its own, so that a pair of cha
 is rotated by the sum of what the tokens between key and query say.
 
 Formula: pair m of head h at token t rotates by `base ** (-2 m / d) * sum a_uhm` over
-`u <= t`; a is a short convolution of two thin layers of the token at unit length.
+`u <= t`; a is a short convolution of a low-rank projection of the normalised token.
 Source: Movahedi et al. 2025, arXiv:2511.17388, from the authors' released module
-(selective_rope/modules/rotary.py), whose default without gate this is.
+(selective_rope/modules/rotary.py); this is its default without the gate.
 `gate` is its standard one, a factor from 0 to 1 a head.
-Layout: half pairs channel i with i + d/2, as in the code.
+Layout: `half` pairs channel i with i + d/2, as in the code.
 Convention: each part of the token, model_dim / heads channels, has unit length. Only
 the order of the tokens is used, no position ids.
 """

@@ -15,8 +15,8 @@ agree.
 Length: 1024 is also the default of the code's Llama.py and Gemma.py, for any model.
 Left out: the code's scale_base, which is off unless asked for.
 Groups begin at multiples of `group`, so logits are no function of the distance alone.
-It is meant for reading a network trained with RoPE; training with it is our use. Two
-products are made for every pair, so it runs on the plain path.
+It is meant for evaluating networks trained with RoPE; training with it is our
+extension. Each pair needs two products, so it runs on the execution path `plain`.
 """
 
 from copy import deepcopy

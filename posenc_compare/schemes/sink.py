@@ -43,7 +43,8 @@ class Sink(Wrapper):
         check_axes(self)
         if self.inner.acts_at("weights"):
             raise ConfigError(
-                f"sink: the scheme inside must leave the softmax, got {scheme.label}"
+                f"sink: the scheme inside must not replace the softmax, got "
+                f"{scheme.label}; rope would work"
             )
         self.facts = replace(self.facts, per_layer=True)
         self.logit = nn.Parameter(torch.full((geometry.heads,), float(start)))

@@ -7,9 +7,9 @@ Formula: `x_p + sin(p w_m), cos(p w_m)` with `w_m = base ** (-2 m / width)`.
 Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5.
 Layout: interleaved (sin, cos, sin, cos, ...) as in the paper; concatenated puts all
 sines before all cosines. The exponent is `m / (width / 2)` in both; t2t, concatenated
-too, divides by `width / 2 - 1`, as tensor2tensor and fairseq do, so that the slowest
-wavelength is the base itself. With two channels the only frequency is 1, where fairseq
-divides by 0.
+too, divides by `width / 2 - 1`, as tensor2tensor and fairseq do, so that the longest
+wavelength is exactly 2 pi times the base. With two channels the only frequency is 1,
+where fairseq divides by 0.
 """
 
 from typing import Literal

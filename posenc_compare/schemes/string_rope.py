@@ -11,9 +11,9 @@ Convention: the code's shifted_offset and small_local_value.
 Departs: reading a prompt, the released code counts a key at distance `shift` in both
 of its parts; decoding, it counts it once, as here. It also multiplies cosines and sines
 by `1 + 0.1 log(2)`, which is `sharpened`.
-It is meant for reading a network within its training length; training with it, and the
-longer texts of `schemes_for_length`, are our use. Two products are made for every pair,
-so it runs on the plain path.
+It is meant for evaluating a network within its training length; training with it, and
+the longer texts of `schemes_for_length`, are our extensions. Each pair needs two
+products, so it runs on the execution path `plain`.
 """
 
 import math

@@ -7,14 +7,15 @@ inside the product instead of beside it.
 Formula: logits `sum of q_in k_jn exp(P_in - P_jn) / sqrt(d)` over channels n, where P
 sums `logsigmoid(W x + c)` over the tokens so far.
 Source: no paper; Tilde Research 2026, from the released code (flash-linear-attention,
-layers/wall_attn.py), whose normal start of W, of size 0.02, and c = 8, where all gates
-are nearly open, these are.
+layers/wall_attn.py).
+Start: as there, W is normal with standard deviation 0.02 and c is 8, so that all gates
+are nearly open.
 Gate: `forget` adds FoX's gate for each head, the code's scalar gate, with the same c.
 Direction: a key's own gate does not count, so a token sees itself undiminished.
 Convention: only the order of the tokens is used, no position ids.
-Blocks: what decays between a key and the first query of a block is in the key, and
-what decays from there on in the query, so that neither factor exceeds 1. Inside a block
-its second half is the block, and so on down to single tokens.
+Blocks: the decay from a key to the first query of a block is applied to the key, and
+the rest to the query, so that neither factor exceeds 1. Within a block the same split
+is applied to halves, down to single tokens.
 """
 
 import torch

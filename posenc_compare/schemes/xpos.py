@@ -10,7 +10,7 @@ scale base as in the authors' torchscale (component/xpos_relative_position.py). 
 `scale_base` of 1 is the paper's. Growth counts from a fixed centre, which cancels.
 Direction: queries grow with the position as keys shrink. Keys in the future would be
 amplified; xPos is refused without a causal mask.
-Layout: adjacent pairs (0, 1), (2, 3), ... in the paper and all ports; half pairs
+Layout: `adjacent` pairs (0, 1), (2, 3), ... in the paper and all ports; `half` pairs
 channel i with i + d/2.
 Length: the scale base of 512 is the default of torchscale. That the paper trains at
 1024 is unverified.

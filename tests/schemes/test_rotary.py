@@ -871,7 +871,7 @@ class TestSink(LogitTests):
     errors = [
         (
             {"scheme": "stick_breaking"},
-            "the scheme inside must leave the softmax, got stick_breaking",
+            "the scheme inside must not replace the softmax, got stick_breaking",
         ),
         ({"scheme": "alibi_2d"}, "^.*positions of 2 axes, got 1"),
     ]
