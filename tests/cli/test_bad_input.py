@@ -92,7 +92,7 @@ def test_schemes_of_several_axes_name_their_grid(posenc) -> None:
             "schemes must have positions of 2 axes for a grid of 16x16, got rope of 1, "
             "alibi of 1; a run without a grid would work",
         ),
-        (["--set", "steps=3"], "steps must be left out on a grid, where no network is tr"),
+        (["--set", "steps=3"], "steps must be left out on a grid, where no network "),
         (["--set", "dtype=bfloat16"], "dtype must be left out on a grid"),
         (["--measures", "extrapolation"], "must be without training, got 'extrap"),
         (["--set", "positions=512"], "positions must be 256 on a grid of 16x16, "),
