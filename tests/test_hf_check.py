@@ -534,6 +534,24 @@ def test_a_stock_model_passes(kind: str) -> None:
     assert [*found.values()].count("passed") >= 8
 
 
+@pytest.mark.parametrize("kind", ["longrope", "dynamic"])
+def test_another_rotation_of_longer_texts_is_not_blamed(kind: str) -> None:
+    given: dict[str, Any] = {"rope_type": kind, "rope_theta": 1e4, "factor": 2.0}
+    if kind == "longrope":
+        given |= {"original_max_position_embeddings": 64}
+        given |= {"long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
+    found = states(model_of("LlamaForCausalLM", rope_parameters=given))
+    assert "failed" not in found.values(), found
+    assert found["bfloat16"] == "n/a"
+
+
+def test_frequencies_that_no_scheme_has_are_not_blamed() -> None:
+    given = {"rope_type": "proportional", "rope_theta": 1e4, "factor": 2.0}
+    given["partial_rotary_factor"] = 0.5
+    found = states(model_of("LlamaForCausalLM", rope_parameters=given))
+    assert "failed" not in found.values(), found
+
+
 def test_a_window_is_not_blamed_for_a_mask_without_it() -> None:
     found = hf.check(model_of("MistralForCausalLM", sliding_window=8))
     assert {one.state for one in found} == {"passed", "n/a"}

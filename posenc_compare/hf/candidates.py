@@ -63,6 +63,11 @@ def limit_of(given: dict[str, Any], config: Any) -> int:
     return (own if is_long else 0) or config.max_position_embeddings
 
 
+def length_limits(config: Any) -> list[int]:
+    """Return the lengths above which a model rotates otherwise, in their order."""
+    return sorted({limit for one in stated(config) if (limit := limit_of(one, config))})
+
+
 def turning(variant: Variant, width: int, length: int) -> Turning:
     """Return how a scheme rotates a head of `width` channels.
 
@@ -89,8 +94,10 @@ def candidates(
     `length` is the one that is described, `one` the rotation that was measured.
     """
     for given in stated(config):
-        if given.get("rope_theta") is not None:
-            kind = given.get("rope_type", "default")
+        kind = given.get("rope_type", "default")
+        # No scheme divides the frequencies of `p_rope`.
+        divided = kind == "proportional" and given.get("factor") not in (None, 1)
+        if given.get("rope_theta") is not None and not divided:
             yield kind, _placed(_options(given, kind, config, length), given, one)
     # A base that stands elsewhere, for some layers alone.
     assert one.frequencies is not None

@@ -24,10 +24,10 @@ from torch import Tensor
 
 from posenc_compare.convert import rope_layout
 from posenc_compare.errors import ConfigError, ShapeError, StoreError
+from posenc_compare.hf.candidates import length_limits
 from posenc_compare.hf.checkpoint import configuration_in
 from posenc_compare.hf.measure import EXACT, UNMET, Rotation, layers_of, meet, rotations
 from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
-from posenc_compare.hf.rotary import length_limits
 from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes.shared.rotation import PAIRS, Layout

@@ -16,6 +16,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedModel, StaticCache
 
 from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.hf.candidates import length_limits
 from posenc_compare.hf.measure import evaluating, layers_of
 from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.states import cache_name
@@ -294,8 +295,12 @@ def mixes(model: Any) -> bool:
 
 
 def tokens_of(config: Any, tokens: int = 0) -> int:
-    """Return how many tokens of a row are read; see `check`."""
-    tokens = tokens or min(MOST, config_length(config) * 4 // 5)
+    """Return how many tokens of a row are read; see `check`.
+
+    By default none of a text, also padded by a quarter, is turned as in longer ones.
+    """
+    longest = min([config_length(config), *length_limits(config)])
+    tokens = tokens or min(MOST, longest * 4 // 5)
     if tokens < LEAST:
         raise ConfigError(f"tokens must be at least {LEAST}, got {tokens}")
     return tokens

@@ -19,7 +19,7 @@ from transformers import PreTrainedConfig
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.apply import PROVED, proof
-from posenc_compare.hf.candidates import candidates, limit_of, stated, turning
+from posenc_compare.hf.candidates import candidates, length_limits, turning
 from posenc_compare.hf.measure import (
     EXACT,
     SCALED,
@@ -229,11 +229,6 @@ def drafts(config: Any) -> bool:
     """Return whether a model takes keys and values of the one that it drafts for."""
     kind: Any = CAUSAL[type(config)] if type(config) in CAUSAL else None
     return kind is not None and SHARED in inspect.signature(kind.forward).parameters
-
-
-def length_limits(config: Any) -> list[int]:
-    """Return the lengths above which a model rotates otherwise, in their order."""
-    return sorted({limit for one in stated(config) if (limit := limit_of(one, config))})
 
 
 def rotary_rows(

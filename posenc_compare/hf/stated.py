@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 
+from posenc_compare.hf.candidates import length_limits
 from posenc_compare.hf.measure import EXACT, Rotation, meet, rotations
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.readings import (
@@ -25,7 +26,7 @@ from posenc_compare.hf.readings import (
     mixes,
     packed,
 )
-from posenc_compare.hf.rotary import length_limits, rotary_rows
+from posenc_compare.hf.rotary import rotary_rows
 from posenc_compare.hf.tiny import MOST, in_double, tiny
 
 STOCK = "transformers.models."  # modules of its classes
@@ -233,6 +234,9 @@ def _shift(s: Stated) -> Compared:
         raise NotApplicableError(NO_IDS)
     if any("position" in n.lower() for n, _ in s.own.named_parameters()):
         raise NotApplicableError("has a learned table of positions")
+    limits = length_limits(s.own.config)
+    if limits and int(r.counted.max()) + SHIFT >= min(limits):
+        raise NotApplicableError("rotates otherwise in longer texts")
     moved = r.read(r.ids, **r.at(r.counted + SHIFT))
     # Angles are products in float32, and sharp attention magnifies them.
     return compared(moved, r.full, 100 * EXACT * float(r.full.abs().max()))
