@@ -27,6 +27,7 @@ def status(folder: Folder, format: Formats = Format.table) -> int:
     unfinished = len(list(store.checkpoints.glob("[!.]*")))
     if unfinished:
         say(
-            f"{unfinished} unfinished trainings with checkpoints in {store.checkpoints}"
+            f"{unfinished} unfinished training runs with checkpoints in "
+            f"{store.checkpoints}"
         )
     return int(bool(sum(counts[m, s] for m, s in counts if s in ("failed", "lost"))))

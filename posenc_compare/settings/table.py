@@ -142,7 +142,7 @@ class Work:
         0.0, "Memory limit per worker in GiB, on CPUs; 0 = none.", unit="GiB", high=1e6
     )
     checkpoint_every: float = setting(
-        180.0, "Time between checkpoints of a training.", unit="seconds", high=1e9
+        180.0, "Time between checkpoints of a training run.", unit="seconds", high=1e9
     )
     retry: str = setting(
         "",
