@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+import torch
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.run import devices
 from posenc_compare.run.devices import graphics, resolve_device
 from posenc_compare.run.machine import fitted
 from posenc_compare.settings.table import Work
+from posenc_compare.transfer import sent
 
 H200 = "NVIDIA H200"
 WORDS = ["measure", "--dry-run", "--schemes", "rope", "--format", "json"]
@@ -101,6 +104,16 @@ def test_a_run_trains_on_the_gpu_and_measures_on_the_cpu(posenc, present: None) 
     cpu, cuda = keys(posenc, "cpu"), keys(posenc, "cuda")
     assert not {*cpu} & {*cuda}
     assert keys(posenc, "auto") == (cuda[0], cpu[1])
+
+
+@pytest.mark.parametrize("compiling", [False, True])
+def test_memory_is_pinned_outside_of_graphs(
+    compiling: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiling)
+    x = MagicMock(device=torch.device("cpu"))
+    sent(x, torch.device("cuda"))
+    assert x.pin_memory.called is not compiling
 
 
 @pytest.mark.parametrize(

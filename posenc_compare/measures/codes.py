@@ -19,6 +19,10 @@ from posenc_compare.measures.probe import Probe
 from posenc_compare.schemes import DOORS, Scheme
 from posenc_compare.schemes.contract import ask, ask_offsets
 
+# Doors that change logits, and that neither keys nor a bias of the offset show: there a
+# scheme may put other logits in place of some, or turn keys by the tokens themselves.
+BEYOND = ("scores", "token_state", "pair_bias")
+
 
 @dataclass(frozen=True)
 class Code:
@@ -73,7 +77,10 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
         bias = ask_offsets(scheme, -session.ids, probe.heads, call)
     if bias is not None:
         parts.append(bias.T.to(probe.torch_dtype))
-    if parts and beyond_code(scheme, probe):
+    doors = {door for door in BEYOND if scheme.acts_at(door)}
+    if probe.grid and bias is not None:
+        doors -= {"pair_bias"}  # which is that bias
+    if parts and doors:
         raise NoCodeError("has no code of a position or distance alone")
     if parts:
         columns = "channel" if scheme.acts_at("key") else "head"
@@ -81,16 +88,6 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
     if any(scheme.acts_at(door) for door in DOORS if door != "scale"):
         raise NoCodeError("has no code of a position or distance alone")
     return Code(probe.zeros(session.length, 1), "distance", sides)
-
-
-def beyond_code(scheme: Scheme, probe: Probe) -> bool:
-    """Return whether logits depend on more than keys and a bias of the offset show.
-
-    A scheme may put other logits in place of those of some distances, or turn keys by
-    what tokens say. On a grid the pair bias is the bias of the offset.
-    """
-    doors = ["scores", "token_state", *["pair_bias"][bool(probe.grid) :]]
-    return any(scheme.acts_at(door) for door in doors)
 
 
 def position_codes(scheme: Scheme, probe: Probe) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.measures.codes import beyond_code
+from posenc_compare.measures.codes import BEYOND
 from posenc_compare.measures.measure import (
     Headline,
     Quantity,
@@ -94,8 +94,9 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
 
 def own_angles(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
     """Return the angles `(position, pair)` of a scheme that only rotates, or None."""
-    alone = isinstance(scheme, Rotation) and not beyond_code(scheme, probe)
-    return rotation_angles(scheme, probe.arange(count)) if alone else None
+    if not isinstance(scheme, Rotation) or any(map(scheme.acts_at, BEYOND)):
+        return None
+    return rotation_angles(scheme, probe.arange(count))
 
 
 def logits_by_distance(scheme: Scheme, probe: Probe, count: int) -> Tensor:

@@ -17,7 +17,8 @@ from posenc_compare.measures.uniqueness import (
     uniqueness,
 )
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes import Variant
+from posenc_compare.schemes import Call, Variant
+from posenc_compare.schemes.scheme import PairBias
 from posenc_compare.train.progress import Progress
 
 PROBE = Probe(positions=64)
@@ -118,6 +119,17 @@ def test_distances_with_one_code_are_those_with_equal_logits(name: str) -> None:
         for x in (last, code.values)
     )
     assert torch.equal(alike, same)
+
+
+def test_keys_are_no_code_beside_a_bias_that_is_not_read() -> None:
+    class Both(SCHEMES.get("rope_2d")):
+        def pair_bias(self, call: Call) -> PairBias:
+            return lambda b, h, i, j: (call.q_positions[b, i, 0] % 3).double()
+
+    probe = Probe(positions=16, tokens=16, grid="4x4")
+    assert code_of(SCHEMES.get("rope_2d")(probe.geometry).double(), probe).sides
+    with pytest.raises(NoCodeError):
+        code_of(Both(probe.geometry).double(), probe)
 
 
 def test_nope_has_one_code_and_t5_as_many_as_buckets() -> None:
