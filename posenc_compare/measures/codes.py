@@ -80,7 +80,8 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
     doors = {door for door in BEYOND if scheme.acts_at(door)}
     if probe.grid and bias is not None:
         doors -= {"pair_bias"}  # which is that bias
-    if parts and doors:
+    alone = scheme.acts_at("query") and not scheme.acts_at("key")
+    if parts and (doors or alone):
         raise NoCodeError("has no code of a position or distance alone")
     if parts:
         columns = "channel" if scheme.acts_at("key") else "head"

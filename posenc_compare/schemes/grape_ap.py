@@ -1,7 +1,7 @@
 """Additive GRAPE along the path (GRAPE-AP).
 
-Every token between key and query lowers the logit, and lowers it less the better it
-matches the query. FoX with gates that the query sets too.
+Every token between key and query lowers the logit; one that matches the query better
+lowers it less. This is FoX with gates that also depend on the query.
 
 Formula: `bias[h, i, j]` is m_h times the sum of `logsigmoid(p_i R_t n_t / w)` over
 `t = j + 1 ... i`, where p are w trained channels a head, n_t = p_t of size sqrt(w), R_t

@@ -6,8 +6,8 @@ that grow from pair to pair.
 
 Formula: pair i rotates by `p * base ** (-2 i / d) / F ** e`, `t = clip(i - lo, 0, n)`;
 `e = t / n` if kind=uni, `t (t + 1) / (n (n + 1))` if pro. lo is the last pair with 32
-turns in training, lo + n the first with no more than one, at most d - 1. F is the
-length of the text over that of training, and d is head_dim.
+turns or more in training; lo + n, at most d - 1, is the first with no more than one.
+F is the length of the text over that of training, and d is head_dim.
 Scale: cosines and sines are multiplied by `1 + 0.1 ln F`, as in YaRN.
 Source: Tian et al. 2026, arXiv:2601.22181. The rule is that of
 mattian7/mrRoPE (LlamaYaRNRadix.py, yarn_radix and yarn_radix3); two reproductions that

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from torch import Tensor
 
 from posenc_compare.attention import Session
 from posenc_compare.check import built_in
@@ -130,6 +131,15 @@ def test_keys_are_no_code_beside_a_bias_that_is_not_read() -> None:
     assert code_of(SCHEMES.get("rope_2d")(probe.geometry).double(), probe).sides
     with pytest.raises(NoCodeError):
         code_of(Both(probe.geometry).double(), probe)
+
+
+def test_queries_that_stand_somewhere_are_in_no_code_of_a_distance() -> None:
+    class Here(SCHEMES.get("alibi")):
+        def query(self, q: Tensor, positions: Tensor, call: object = None) -> Tensor:
+            return q * positions.to(q).cos()[..., None]
+
+    with pytest.raises(NoCodeError):
+        code_of(Here(PROBE.geometry).double(), PROBE)
 
 
 def test_nope_has_one_code_and_t5_as_many_as_buckets() -> None:

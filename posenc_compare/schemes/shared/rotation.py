@@ -67,7 +67,7 @@ class Rotation(Scheme, ABC):
         return torch.polar(torch.full_like(angles, self.attention_factor), angles)
 
     def turning(self, x: Tensor, pairs: int) -> Tensor:
-        """Return the channels of so many pairs that are rotated, the first ones."""
+        """Return the channels of the rotated pairs: the first `2 * pairs`."""
         return x[..., : 2 * pairs]
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
