@@ -24,13 +24,7 @@ from support.records import stored
 from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.records.quantities import Quantity, Row
-from posenc_compare.records.record import (
-    MeasureSpec,
-    Record,
-    SchemeSpec,
-    Spec,
-    Status,
-)
+from posenc_compare.records.record import MeasureSpec, Record, SchemeSpec, Spec, Status
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
 from posenc_compare.show.differences import Difference
 from posenc_compare.show.plots.clock_hands import angles_of_code

@@ -24,11 +24,7 @@ from posenc_compare.show.format import as_csv, as_markdown, csv_text
 from posenc_compare.show.frame import long_table, summary
 from posenc_compare.show.latex import as_latex
 from posenc_compare.show.setting import short_setting
-from posenc_compare.show.tables import (
-    display_tables,
-    without_result,
-    write_tables,
-)
+from posenc_compare.show.tables import display_tables, without_result, write_tables
 
 
 def cells(records: list[dict[str, Any]]) -> dict[str, list[str]]:

@@ -151,11 +151,7 @@ def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Ta
 
 
 def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
-    from posenc_compare.show.predictions import (
-        COLUMNS,
-        prediction_tables,
-        predictions,
-    )
+    from posenc_compare.show.predictions import COLUMNS, prediction_tables, predictions
     from posenc_compare.stats.correlation import FEWEST
 
     found = predictions(records)

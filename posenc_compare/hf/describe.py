@@ -16,11 +16,7 @@ from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig
 from posenc_compare.hf.biases import biases_in
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import SCALED, UNMET, layers_of
-from posenc_compare.hf.places import (
-    CONVERTED,
-    NoAttentionError,
-    UnsupportedModelError,
-)
+from posenc_compare.hf.places import CONVERTED, NoAttentionError, UnsupportedModelError
 from posenc_compare.hf.readings import apart, mixes, outputs
 from posenc_compare.hf.rotary import Rotary, drafts, rotary_in, text_of
 from posenc_compare.hf.tables import tables_in

@@ -29,11 +29,7 @@ from posenc_compare.hf.measure import (
     layers_of,
     rotations,
 )
-from posenc_compare.hf.places import (
-    WOULD_WORK,
-    UnsupportedModelError,
-    check_converted,
-)
+from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError, check_converted
 from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.variants import Variant

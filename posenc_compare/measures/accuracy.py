@@ -2,13 +2,7 @@
 
 import numpy as np
 
-from posenc_compare.measures.measure import (
-    Curve,
-    Headline,
-    Quantity,
-    Row,
-    View,
-)
+from posenc_compare.measures.measure import Curve, Headline, Quantity, Row, View
 
 ENOUGH = 0.9
 """Accuracy up to which a length counts as mastered."""

@@ -33,11 +33,7 @@ from posenc_compare.measures.measure import (
     register_measure,
 )
 from posenc_compare.schemes import Variant
-from posenc_compare.schemes.shared.rotation import (
-    PAIRS,
-    Rotation,
-    rotation_angles,
-)
+from posenc_compare.schemes.shared.rotation import PAIRS, Rotation, rotation_angles
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch

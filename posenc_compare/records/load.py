@@ -10,12 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.labels import (
-    CORPUS,
-    Warn,
-    label_settings,
-    text_names,
-)
+from posenc_compare.records.labels import CORPUS, Warn, label_settings, text_names
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.records.selection import Selection

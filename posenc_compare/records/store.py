@@ -18,12 +18,7 @@ from typing import Any
 from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.records.packed import NAME, packed, read_packed
-from posenc_compare.settings.canonical import (
-    Body,
-    canonical,
-    parse_strictly,
-    spec_key,
-)
+from posenc_compare.settings.canonical import Body, canonical, parse_strictly, spec_key
 from posenc_compare.validate import read_regular
 
 SCHEMA = 3

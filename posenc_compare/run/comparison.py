@@ -28,14 +28,7 @@ from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.run.choices import Settings, settle
 from posenc_compare.run.cluster import check_engine, workers_of
 from posenc_compare.run.machine import fitted
-from posenc_compare.run.plan import (
-    MANY,
-    axes_of,
-    in_shard,
-    missing,
-    plan,
-    shuffled,
-)
+from posenc_compare.run.plan import MANY, axes_of, in_shard, missing, plan, shuffled
 from posenc_compare.run.scheduler import Event, Listener, Scheduler
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.setting import STDLIB

@@ -6,11 +6,7 @@ from typing import Self
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.settings.checkpoint import LONGEST, OfCheckpoint
-from posenc_compare.settings.setting import (
-    STDLIB,
-    Text,
-    register_setting,
-)
+from posenc_compare.settings.setting import STDLIB, Text, register_setting
 from posenc_compare.validate import check_text, check_whole
 
 FILLERS = ("text", "source", "noise")

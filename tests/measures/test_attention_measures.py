@@ -9,10 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from posenc_compare.check import built_in
-from posenc_compare.measures.distance_decay import (
-    distance_decay,
-    rotation_bound,
-)
+from posenc_compare.measures.distance_decay import distance_decay, rotation_bound
 from posenc_compare.measures.order_sensitivity import order_sensitivity
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.shift_error import shift_error

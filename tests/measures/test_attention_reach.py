@@ -9,10 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.check import built_in
-from posenc_compare.measures.attention_reach import (
-    attention_reach,
-    last_weights,
-)
+from posenc_compare.measures.attention_reach import attention_reach, last_weights
 from posenc_compare.measures.probe import Probe
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant

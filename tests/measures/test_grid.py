@@ -11,18 +11,13 @@ import torch
 from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.measures.codes import code_of
-from posenc_compare.measures.distance_decay import (
-    distance_decay,
-    logits_by_distance,
-)
+from posenc_compare.measures.distance_decay import distance_decay, logits_by_distance
 from posenc_compare.measures.order_sensitivity import order_sensitivity
 from posenc_compare.measures.perturbation import perturbation
 from posenc_compare.measures.portrait import portrait
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.shift_error import shift_error
-from posenc_compare.measures.shift_linearity import (
-    shift_linearity,
-)
+from posenc_compare.measures.shift_linearity import shift_linearity
 from posenc_compare.measures.smoothness import smoothness
 from posenc_compare.measures.uniqueness import uniqueness
 from posenc_compare.registry import MEASURES, SCHEMES

@@ -6,13 +6,7 @@ from typing import Any
 import pytest
 import torch
 from schemes.reference import Case, EmbedTests, SchemeTests, combine
-from schemes.tools import (
-    close,
-    dot,
-    drawn_codes,
-    normal,
-    seeded,
-)
+from schemes.tools import close, dot, drawn_codes, normal, seeded
 from torch import Tensor
 
 from posenc_compare.attention import attention

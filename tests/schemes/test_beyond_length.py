@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 import torch
 from schemes.reference import Case, Inputs, RotaryTests, SchemeTests
-from schemes.tools import (
-    drawn_codes,
-    normal,
-    seeded,
-    speeds,
-    vectors,
-)
+from schemes.tools import drawn_codes, normal, seeded, speeds, vectors
 from torch import Tensor
 
 from posenc_compare.attention import attention_logits

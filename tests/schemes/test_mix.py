@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 import torch
 from schemes.reference import Case, SchemeTests
-from schemes.tools import (
-    normal,
-)
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import Mask, attention

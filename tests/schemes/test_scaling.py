@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 import torch
 from schemes.reference import Case, Inputs, RotaryTests
-from schemes.tools import (
-    CLOSE_POSITIONS,
-    build,
-    normal,
-)
+from schemes.tools import CLOSE_POSITIONS, build, normal
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError

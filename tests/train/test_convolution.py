@@ -8,13 +8,7 @@ import torch
 
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.setting import Convolution
-from posenc_compare.train.convolution import (
-    TAPS,
-    Canon,
-    CanonA,
-    KVShift,
-    Still,
-)
+from posenc_compare.train.convolution import TAPS, Canon, CanonA, KVShift, Still
 from posenc_compare.train.decoder import Decoder, Layer
 
 T = TypeVar("T", bound=Still)
