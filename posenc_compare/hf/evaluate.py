@@ -45,7 +45,7 @@ BITS = Quantity(
     "bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="every token is foreseen",
+    zero="every token is predicted",
     x="test length, in tokens",
     title="bits per byte of a checkpoint",
 )
@@ -53,7 +53,7 @@ READ = Quantity(
     "read_bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="every token is foreseen",
+    zero="every token is predicted",
     x="test length, in tokens",
     title="bits per byte of a checkpoint, read under a scaling",
 )
@@ -61,7 +61,7 @@ SLIDING = Quantity(
     "sliding_bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="every token is foreseen in windows of the trained length that slide",
+    zero="every token is predicted in windows of the trained length that slide",
     title="bits per byte in sliding windows",
 )
 SLIDES = 4  # steps in which a sliding window moves by its length

@@ -56,7 +56,7 @@ BITS = {
         f"{filler}_bits_per_byte",
         unit="bits per byte",
         better="lower",
-        zero="every token is foreseen",
+        zero="every token is predicted",
         x=LENGTH,
         title=f"bits per byte of {words} with needles",
     )

@@ -1,6 +1,6 @@
 """Uniqueness: does every position, or every distance, have a code of its own?
 
-Two positions with one code cannot be told apart by anything that follows. Codes that
+Nothing that follows can distinguish two positions with the same code. Codes that
 differ in float64 may fall together in the dtype a network computes in.
 """
 

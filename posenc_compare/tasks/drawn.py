@@ -36,7 +36,7 @@ class Sequence:
 
     @classmethod
     def spoken(cls, text: np.ndarray, first: int) -> Self:
-        """Return the sequence in which each token of a text is foreseen.
+        """Return the sequence in which each token of a text is predicted.
 
         Args:
             text: `(length + 1,)`.
