@@ -104,7 +104,7 @@ TRACKERS: dict[str, Any] = {
 
 
 def tracker_of(track: str | Tracker, folder: Path) -> Tracker:
-    """Return a tracker.
+    """Return the tracker of a name, or one of the user's own as it is.
 
     Args:
         track: its name, or one of the user's own.
