@@ -73,11 +73,8 @@ def _run(
 ) -> int:
     """Plan and run a comparison.
 
-    Args:
-        options: of the command by name; None if not given.
-        allowed: names of settings that the command takes.
-        folder: for records by default; empty, or on a grid, that of the preset.
-        **defaults: of the command.
+    An option that is None was not given. Records go to `folder` by default; if it is
+    empty, or on a grid, to that of the preset.
     """
     from posenc_compare.run.comparison import plan_comparison
 

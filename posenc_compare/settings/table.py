@@ -38,15 +38,9 @@ def setting(
 ) -> Any:
     """Return a field of the table.
 
-    Args:
-        default: value, unless the preset sets another.
-        sentence: description for users.
-        unit: of the value.
-        low: least number.
-        high: greatest number.
-        example: value to suggest, instead of the default.
-        caption: words of captions for other values than the default.
-        compare: whether results depend on the value.
+    `default` is the value unless the preset sets another, and `example` is suggested
+    instead of it. `caption` stands in captions for other values than the default.
+    `compare` states whether results depend on the value.
     """
     facts = {"sentence": sentence, "unit": unit, "caption": caption}
     facts |= {"low": low, "high": high, "example": example or default}
