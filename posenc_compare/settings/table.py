@@ -173,11 +173,7 @@ class Work:
         check_fields(self)
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folders to copy records from.
-
-        Raises:
-            ConfigError: if all cells are recomputed.
-        """
+        """Return the folders to copy records from."""
         named = [name.strip() for name in self.reuse.split(",") if name.strip()]
         if named and self.overwrite:
             raise ConfigError(
@@ -188,11 +184,7 @@ class Work:
         return tuple(map(Path, named))
 
     def statuses(self) -> tuple[str, ...]:
-        """Return the statuses of records that count as missing.
-
-        Raises:
-            ConfigError: if a status cannot be retried.
-        """
+        """Return the statuses of records that count as missing."""
         if self.overwrite:
             return RETRY
         asked = tuple(filter(None, self.retry.replace(" ", "").split(",")))
