@@ -223,7 +223,7 @@ def _counts(body: list[list[Any]]) -> list[list[str]]:
 
 
 def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
-    """Say how long cells would take, as far as the records of folders tell."""
+    """Print how long cells would take, as far as the records of folders show."""
     from posenc_compare.records.load import sound
     from posenc_compare.run.estimate import seconds_of
 

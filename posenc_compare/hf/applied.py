@@ -1,6 +1,6 @@
 """A positional scheme inside a Hugging Face causal model.
 
-Every chosen layer gets rotary tables that turn nothing, so keys come to the cache as
+Every chosen layer gets rotary tables that rotate nothing, so keys come to the cache as
 they were projected, and its attention goes through `posenc_compare.attention`. Which
 module belongs to which scheme is known to the modules, and never to a name.
 """

@@ -34,7 +34,7 @@ RULES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "proportional": ("none", {}),
 }
-BY_LENGTH = ("dynamic", "longrope")  # types that turn otherwise in longer texts
+BY_LENGTH = ("dynamic", "longrope")  # types that rotate otherwise in longer texts
 KINDS = {"factor": float, "alpha": float, "beta": float, "original": int}
 BASE = 10_000.0  # the usual one
 

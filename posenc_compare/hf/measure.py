@@ -42,7 +42,7 @@ class Rotation:
     Attributes:
         layer: its number.
         width: channels of a head.
-        pairs: of channels; the first turns towards the second.
+        pairs: of channels; the first rotates towards the second.
         frequencies: `(pair,)` float64, radians per position, positive.
         factor: of the channels that are rotated; None if it cannot be measured.
         scale: of scores before the softmax, in parts of 1/sqrt(width); None if it

@@ -222,7 +222,7 @@ def _explained(scheme: Scheme, probe: Probe, inputs: Inputs) -> Explanation:
 
 
 def _path(found: Explanation) -> str:
-    """Say which path is taken, and why none of those that are faster."""
+    """Return which path is taken, and why none of those that are faster."""
     reasons = [f"{name}: {found.others[name]}" for name in found.faster]
     return "; ".join([f"path {found.path}", *reasons])
 
