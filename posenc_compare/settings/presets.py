@@ -25,7 +25,7 @@ PRESETS: dict[str, Preset] = {
             steps=300,
             batch=8,
             learning_rate=0.012,
-            test_bytes=8192,
+            test_bytes=4096,
             tests="lengths",
         ),
         seeds=6,
