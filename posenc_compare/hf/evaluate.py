@@ -118,11 +118,7 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
 
 
 def loaded(place: str, dtype: str) -> tuple[Any, Any]:
-    """Return the model and the tokenizer of a checkpoint.
-
-    Raises:
-        ConfigError: if there is none, or it lacks weights.
-    """
+    """Return the model and the tokenizer of a checkpoint."""
     path = Path(place)
     given = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
     source = str(path.parent) if given else place
@@ -162,13 +158,9 @@ def loaded(place: str, dtype: str) -> tuple[Any, Any]:
 
 
 class Reader:
-    """A checkpoint that reads a window; what it has read is kept in checkpoints.
+    """A model that reads a window; what it has read is kept in checkpoints.
 
-    Args:
-        model: in evaluation mode.
-        tokens: `(longest + 1,)`.
-        size: bytes of all of them but the first.
-        progress: told whether a checkpoint is due.
+    `tokens` are `(longest + 1,)`; `size` counts the bytes of all but the first.
     """
 
     def __init__(

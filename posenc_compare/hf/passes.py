@@ -27,32 +27,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class Pass:
-    """One forward pass, as all layers of one kind of mask see it.
+    """One forward pass, as all layers of one kind of mask see it."""
 
-    Attributes:
-        seen: `(batch, 1, query, key)` whether a query sees a key.
-        dropped: tokens before the first key, which a cache has dropped.
-        past: keys before the first query.
-        real: `(batch, token)` bool, which of all tokens are no padding; None if all.
-        window: how many keys a query sees, itself included; None for all.
-        position_ids: `(batch or 1, query)`, as the model has them.
-        session: made by the first layer that asks.
-        capped: schemes with their logits capped.
-        name: that no other pass has.
-    """
-
-    seen: Tensor
-    dropped: int
-    past: int
-    real: Tensor | None
-    window: int | None
-    position_ids: Tensor | None = None
+    seen: Tensor  # (batch, 1, query, key) whether a query sees a key
+    dropped: int  # tokens before the first key, which a cache has dropped
+    past: int  # keys before the first query
+    real: Tensor | None  # (batch, token) bool, False for padding; None if there is none
+    window: int | None  # how many keys a query sees, itself included; None for all
+    position_ids: Tensor | None = None  # (batch or 1, query), as the model has them
     session: Session | None = field(default=None, repr=False)
     capped: dict[Scheme, Scheme] = field(default_factory=dict, repr=False)
-    name: object = field(default_factory=object, repr=False)
+    name: object = field(default_factory=object, repr=False)  # unique to this pass
 
     def told(self, position_ids: Tensor | None) -> None:
-        """Take the position ids that a layer is given; a pass that has others is new.
+        """Set the position ids that a layer is given; other ids begin a new session.
 
         A mask that a user made may come again in another pass.
         """
@@ -104,12 +92,7 @@ class Pass:
         return self.dropped + self.keys
 
     def begin(self, schemes: Sequence[Scheme]) -> Session:
-        """Return the session of this pass; its first scheme embeds tokens for all.
-
-        Raises:
-            UnsupportedModelError: if the mask is another than a `Mask` can state, or
-                position ids count otherwise than the tokens stand.
-        """
+        """Return the session of this pass; its first scheme embeds tokens for all."""
         if self.session is None:
             state, generator = getattr(self.position_ids, DRAWN, None), None
             if state is not None:

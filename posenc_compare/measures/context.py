@@ -102,11 +102,7 @@ class Scores:
     truncated: dict[int, Tensor] = field(default_factory=dict)
 
     def rows(self, notes: dict[int, str]) -> list[Row]:
-        """Return the rows of all quantities of context.
-
-        Args:
-            notes: why a test length has no scores.
-        """
+        """Return the rows of all quantities of context."""
         if self.sliding is None:
             return []
         longest = max(self.full)

@@ -219,11 +219,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
 
 
 def _check_tests(task: Task, setting: Training) -> None:
-    """Refuse weights where tests are read window by window, before training.
-
-    Raises:
-        PluginError: if a task of documents, or one that slides, weighs its tests.
-    """
+    """Refuse weights where tests are read window by window, before training."""
     slides = type(task).sliding is not Task.sliding
     for length in setting.test_lengths if slides or task.documents else ():
         if task.test(length).weights is not None:
@@ -240,11 +236,7 @@ def _tested(
     schemes: Sequence[Scheme],
     progress: Progress,
 ) -> tuple[Tensor | None, str]:
-    """Return the score of every token, or why there is none.
-
-    Raises:
-        ConfigError: if the scheme as it was trained cannot be used.
-    """
+    """Return the score of every token, or why there is none."""
     try:
         return tests.run(batch, case, schemes, progress), ""
     except UndefinedPositionError as error:

@@ -132,10 +132,7 @@ def inside(variant: Variant, setting: Training, progress: Progress) -> Result:
 def _asked(model: Decoder, batch: Batch, before: Tensor) -> Result:
     """Return the answers of a trained network on some sequences.
 
-    Args:
-        model: the network.
-        batch: sequences to read.
-        before: size of each channel of the token vectors at the start.
+    `before` is the size of each channel of the token vectors at the start.
     """
     after = _sizes(model)
     rows = [
@@ -216,8 +213,7 @@ def explained(state: Tensor) -> float:
 
     The map is fitted on the first half of the sequences, and tested on the others.
 
-    Args:
-        state: `(sequence, seq, width)`.
+    `state` is `(sequence, seq, width)`.
     """
     count, length, _ = state.shape
     x = state.double().cpu()

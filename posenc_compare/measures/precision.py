@@ -67,19 +67,12 @@ LOGIT = Quantity(
 
 @dataclass(frozen=True)
 class Case:
-    """In what a scheme computes.
+    """The dtypes that a scheme computes in."""
 
-    Attributes:
-        name: of the rows.
-        dtype: of input and parameters.
-        heads: dtype of queries and keys.
-        rounded: whether position ids are made in the dtype.
-    """
-
-    name: str
-    dtype: str
-    heads: str
-    rounded: bool = False
+    name: str  # of the rows
+    dtype: str  # of input and parameters
+    heads: str  # dtype of queries and keys
+    rounded: bool = False  # whether position ids are made in the dtype
 
 
 CASES = (
@@ -168,7 +161,7 @@ class _Pair:
         return float((found * exact.conj()).angle().abs().max())
 
     def _turned(self, probe: Probe, scheme: Scheme, ids: Tensor) -> Tensor:
-        """Return how each rotated pair of keys of ones stands to that of the first."""
+        """Return each rotated pair of keys of ones, relative to that of the first."""
         assert self.rotation is not None
         call = probe.call_of_ones(probe.session(scheme, ids))
         turned = ask(scheme, "key", call.k, call.k_positions, call).double()

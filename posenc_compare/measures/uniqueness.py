@@ -227,7 +227,7 @@ def nearest_distance(codes: Tensor) -> float:
     whole one, then along all. Both are seen in float32, whose rounding is allowed for.
     Where too many are left, products in float64 find the nearest of each row. The
     distance of what is found is computed anew from the difference. Pairs that are
-    nearer than rounding of the largest row are a draw among themselves.
+    nearer than rounding of the largest row are ties.
     """
     if len(codes) < 2:
         return 0.0

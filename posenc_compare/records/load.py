@@ -54,12 +54,8 @@ def load_by(
 ) -> dict[str, list[Record]]:
     """Return the sound records of trainings in folders, by the value of a setting.
 
-    Args:
-        folders: of runs.
-        names: of the settings of a training; `corpus` is its text. Of several settings
-            the values stand together.
-        warn: as in `load_records`.
-        selection: of the records; without one, all of them.
+    `names` are those of settings of a training; `corpus` is its text. Of several
+    settings the values stand together.
 
     Returns:
         Records by value, numbers in order. Labels name all other settings that differ,

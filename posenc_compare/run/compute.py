@@ -120,7 +120,7 @@ def _plain(row: Row, measure: Measure) -> Row:
 
 
 def _check_rows(rows: list[Row], measure: Measure) -> None:
-    """Refuse rows that a table could not tell apart, or has no place for."""
+    """Refuse rows that a table could not distinguish, or has no place for."""
     seen: set[object] = set()
     for row in rows:
         place = (row.quantity, row.case, row.x)

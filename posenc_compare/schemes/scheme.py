@@ -329,11 +329,7 @@ def index_grid(
 
 
 def whole_numbers(who: str, got: object) -> Tensor:
-    """Return a tensor of whole numbers as int64.
-
-    Raises:
-        ShapeError: if it is none.
-    """
+    """Return a tensor of whole numbers as int64."""
     if not isinstance(got, Tensor):
         found = type(got).__name__
     elif got.is_floating_point() or got.is_complex() or got.dtype == torch.bool:
@@ -427,11 +423,7 @@ class Scheme(nn.Module):
         self.geometry = geometry
 
     def __init_subclass__(cls) -> None:
-        """Refuse loose facts, find who asks for the call, and check ids of other doors.
-
-        Raises:
-            PluginError: if a fact is an attribute of the class.
-        """
+        """Refuse loose facts, find who asks for the call, check ids of other doors."""
         super().__init_subclass__()
         for fact in fields(Facts):
             if fact.name in vars(cls):

@@ -119,7 +119,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
 
 
 def _same(trained: Frame) -> Iterator[str]:
-    """Yield which schemes are another one in this network, by all their scores."""
+    """Yield lines on schemes that have every score of another one."""
     found: dict[str, list[str]] = {}
     for scheme, other in twins(trained).items():
         found.setdefault(other, []).append(scheme)
