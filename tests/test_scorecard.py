@@ -6,6 +6,7 @@ import pytest
 from support.records import fact, record, row, trained
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.measures.shift_error import NEAR
 from posenc_compare.records.load import sound
 from posenc_compare.show.differences import at_the_end, place_table
 from posenc_compare.show.format import Cell
@@ -183,6 +184,12 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
         (LINEAR, {"value": 1e-14, "x": 1.0}, "shift", "linear"),
         (LINEAR, {"value": 0.25, "x": 1.0}, "shift", "0.2"),
         (("shift_error",) * 2, {"value": 0.0, "case": "plain"}, "shift", "relative"),
+        (
+            ("shift_error",) * 2,
+            {"value": 0.0, "case": "plain", "note": NEAR},
+            "shift",
+            "0",
+        ),
         (
             ("perturbation", "relative_size"),
             {"value": 0.7071, "case": "N(0, 1)"},

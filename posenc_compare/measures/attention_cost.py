@@ -118,8 +118,9 @@ def attention_cost(variant: Variant, probe: Probe, progress: Progress) -> Result
     if probe.grid:
         x, note = probe.positions, "measured in a sequence only"
         return Result([Row(q.name, None, x, note=note) for q in QUANTITIES])
-    scheme = probe.build(variant).requires_grad_(True)
-    rows = [Row(PARAMETERS.name, sum(p.numel() for p in scheme.parameters()))]
+    scheme = probe.build(variant, trains=True)
+    trained = (p.numel() for p in scheme.parameters() if p.requires_grad)
+    rows = [Row(PARAMETERS.name, sum(trained))]
     for part in SHORTER:
         count = probe.positions // part
         if count > 1:

@@ -102,7 +102,8 @@ def precision(variant: Variant, probe: Probe, progress: Progress) -> Result:
         and so are the ids when they are made). `code_error` is of what is added to a
         token, `phase_error` of the angle between a rotated pair and that of the first
         token, `logit_error` of queries and keys of unit variance in every channel. For
-        a scheme that adds no code, or rotates no pairs, one row says so.
+        a scheme that adds no code, or rotates no pairs by their position alone, one row
+        says so.
     """
     if probe.grid:
         note = "measured in a sequence only"
@@ -113,7 +114,8 @@ def precision(variant: Variant, probe: Probe, progress: Progress) -> Result:
         pair = _Pair(variant, probe, case)
         for start in STARTS:
             rows += pair.rows(start)
-    for quantity, note in ((CODE, "adds no code"), (PHASE, "rotates no pairs")):
+        none = "rotates no pairs by their position alone"
+    for quantity, note in ((CODE, "adds no code"), (PHASE, none)):
         if not any(row.quantity == quantity.name for row in rows):
             rows.append(Row(quantity.name, None, NAMED, HALF[0], note))
     return Result(rows)
@@ -178,7 +180,9 @@ class _Pair:
         x = self.probe.normal("tokens", 1, self.probe.tokens, self.probe.width)
         session = self.wide.session(self.exact, ids)
         exact = session.logits(0, q.double(), k.double(), x=x.double())
-        found = self.probe.session(self.scheme, made).logits(0, q, k, x=x)
+        narrow = self.probe.session(self.scheme, made)
+        narrow.embed(self._zeros(self.probe))  # which fails where nothing is defined
+        found = narrow.logits(0, q, k, x=x)
         seen = exact.isfinite()
         return _largest(found[seen], exact[seen])
 

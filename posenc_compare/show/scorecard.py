@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from posenc_compare.measures.shift_error import NEAR
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Frame, Mean, means_of, rows_of, values_of
@@ -211,7 +212,8 @@ def _shift(found: Numbers) -> str:
             worst = max(known, key=lambda mean: mean.mean)
             values = [*worst.values.values()]
             more = any(values) and rounded_away(values).any()  # than rounding
-            return f"{worst.mean:.1g}" if more else word
+            near = any(mean.note == NEAR for mean in known)
+            return f"{worst.mean:.1g}" if more else "0" if near else word
     return ""
 
 

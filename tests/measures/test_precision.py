@@ -143,5 +143,7 @@ def test_reasons_stand_where_there_is_no_number() -> None:
     assert rows["code_error", "bfloat16", 65_536].note == "adds no code"
     rows = rows_of("learned")
     assert rows["code_error", "float32", 256].note == "not defined beyond 64"
-    assert rows["phase_error", "bfloat16", 65_536].note == "rotates no pairs"
+    assert rows["logit_error", "float32", 256].note == "not defined beyond 64"
+    none = "rotates no pairs by their position alone"
+    assert rows["phase_error", "bfloat16", 65_536].note == none
     assert torch.get_default_dtype() == torch.float32
