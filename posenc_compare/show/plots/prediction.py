@@ -17,6 +17,7 @@ from posenc_compare.stats.pairs import ALPHA
 
 OWN = "own score at training length"  # a control, of every score another
 ROW, LETTER = 0.2, 0.065  # inches: of a measure, and of a letter of a score's name
+NAME, LINE = 400, 60  # letters of a name, whole to its last setting, and of a line
 
 
 @register_plot(
@@ -30,7 +31,7 @@ def draw_prediction(records: list[Record]) -> Figure | None:
     """Draw a cell for every measure and score, coloured by the correlation.
 
     A panel holds one place of all curves: the longest test, that minus the training
-    length, and the training length.
+    length, and the training length. A curve is of one training setting.
     """
     found = predictions(records)
     found = found[np.isfinite(found["rho"].astype(float))]
@@ -40,21 +41,22 @@ def draw_prediction(records: list[Record]) -> Figure | None:
     stars = np.where(found["p_holm"].astype(float) <= ALPHA, "*", "")
     numbers = found["rho"].map("{:.2f}".format).str.replace("-", "\N{MINUS SIGN}")
     table = found.assign(
-        measure=names.map(lambda name: safe(name, 60)),
-        score=found["curve"].map(lambda name: safe(name, 60)),
+        measure=names.map(lambda name: safe(name, NAME)),
+        score=found["curve"].map(lambda name: safe(name, NAME)),
         stars=stars,
         text=numbers + stars,
     )
     measures, scores = table["measure"].unique(), table["score"].unique()
     whens = [when for when in WHENS if when in set(table["when"])]
+    below = [textwrap.fill(name, LINE) for name in scores]
     wide = paper_width(PAGE) > COLUMN
     figure = new_figure(
         ROW * (1 if wide else 1.5) * len(measures)
-        + LETTER * max(map(len, scores))
+        + LETTER * min(max(map(len, scores)), LINE)
         + 0.7
     )
     panels = figure.subplots(1, len(whens), sharey=True, squeeze=False)[0]
-    shown = [textwrap.fill(name, 60 if wide else 24) for name in measures]
+    shown = [textwrap.fill(name, LINE if wide else 24) for name in measures]
     room = len(whens) * len(scores) <= (9 if wide else 3)  # for numbers
     for axes, when in zip(panels, whens, strict=True):
         own = table[table["when"] == when]
@@ -73,7 +75,7 @@ def draw_prediction(records: list[Record]) -> Figure | None:
             fmt="",
             annot_kws={"fontsize": 6},
             linewidths=0.5,
-            xticklabels=True,
+            xticklabels=below,
             yticklabels=shown,
         )
         axes.set_facecolor(FAINT)
