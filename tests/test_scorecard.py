@@ -92,7 +92,7 @@ def test_each_training_length_has_a_card_of_its_own() -> None:
         "Scorecard, training length 16",
     ]
     assert (short.head[4:6], long.head[4:6]) == (["at L", "2 L"], ["at L", "4 L"])
-    assert [row[:2] + row[4:7] for row in [*short.rows, *long.rows]] == [
+    assert [[*row[:2], *row[4:7]] for row in [*short.rows, *long.rows]] == [
         ["rope", "2048", "2.00", "2.50", "+0.50±0.01"],
         ["rope", "2048", "1.50", "4.50", "+3.00±0.01"],
     ]
