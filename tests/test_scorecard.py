@@ -6,8 +6,8 @@ import pytest
 from support.records import fact, labelled, record, row, trained
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.measures.shift_error import NEAR
 from posenc_compare.records.load import sound
+from posenc_compare.records.quantities import NEAR
 from posenc_compare.show.differences import at_the_end, place_table
 from posenc_compare.show.format import Cell
 from posenc_compare.show.scorecard import HEAD, scorecard, scorecards

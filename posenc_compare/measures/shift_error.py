@@ -24,12 +24,11 @@ from posenc_compare.measures.measure import (
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.rounding import rounding_note
 from posenc_compare.measures.shift_linearity import SHIFTS
+from posenc_compare.records.quantities import NEAR
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.train.progress import Progress
 
 SEQUENCES = 4
-NEAR = "no change here, though the scheme is not relative"
-
 
 ERROR = Quantity(
     "shift_error",

@@ -7,6 +7,8 @@ from typing import Literal
 Better = Literal["lower", "higher", "neither"]
 Array = None | float | Sequence["Array"]
 """Numbers too many for a table, as nested lists."""
+NEAR = "no change here, though the scheme is not relative"
+"""Note of a shift whose 0 does not show that a scheme is relative."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc_compare.measures.shift_error import NEAR
 from posenc_compare.records.labels import label_settings, without_settings
+from posenc_compare.records.quantities import NEAR
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Frame, Mean, means_of, rows_of, values_of

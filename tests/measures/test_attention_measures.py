@@ -12,7 +12,8 @@ from posenc_compare.check import built_in
 from posenc_compare.measures.distance_decay import distance_decay, rotation_bound
 from posenc_compare.measures.order_sensitivity import order_sensitivity
 from posenc_compare.measures.probe import Probe
-from posenc_compare.measures.shift_error import NEAR, shift_error
+from posenc_compare.measures.shift_error import shift_error
+from posenc_compare.records.quantities import NEAR
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
