@@ -7,7 +7,7 @@ from support.records import fact, labelled, record, row, trained
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.load import sound
-from posenc_compare.records.quantities import NEAR
+from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.show.differences import at_the_end, place_table
 from posenc_compare.show.format import Cell
 from posenc_compare.show.scorecard import HEAD, scorecard, scorecards
@@ -227,6 +227,7 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
             "3e-03",
         ),
         (UNIQUE, {"value": 1.0, "x": 2048.0}, "unique", "2048"),
+        (UNIQUE, {"value": 1.0, "x": 2048.0, "note": ONE_LAYER}, "unique", ""),
         (UNIQUE, {"value": 0.5, "x": 512.0}, "unique", "256/512"),
     ],
 )

@@ -137,6 +137,8 @@ def _describe_scheme(scheme: "type[Scheme]", variant: Variant) -> None:
             for option, of in scheme.published.items()
         ]
         show("Defaults by training length, with lengths=scaled", head, body)
+    if built.facts.mixed:
+        tell("Layers have different schemes; what follows is of layer 1:")
     for heading, text in facts_of(built).items():
         tell(f"{heading.capitalize()}: {text}")
 

@@ -308,6 +308,8 @@ def _enter(name: str, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> An
     if now.session is None:
         now.draw(layer.generator if layer.training else None)
     schemes = layer.every_scheme(x.device)
+    if layer.keep_rotary:
+        now.check_counted(schemes)
     if not schemes[0].acts_at("embed"):
         return None
     x = now.begin(schemes).embed(x)

@@ -19,6 +19,7 @@ from posenc_compare.attention import Mask, Session
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.schemes import Scheme, Variant
 
+ROTATED = ("query", "key", "pair_bias", "scores", "values", "weights")
 ATTACHED = "posenc_compare_pass"
 DRAWN = "posenc_compare_drawn"
 LOOKS = "a scheme looks at masks and keys; torch.compile(model) would work"
@@ -131,6 +132,27 @@ class Pass:
                 return given.to(device), begun.to(device)
         self._check_ids(ids[None], torch.ones_like(ids[None]).bool())
         return ids, None
+
+    def check_counted(self, schemes: Sequence[Scheme]) -> None:
+        """Refuse schemes of rotated queries and keys where the rotation counts padding.
+
+        A model without position ids counts all tokens, and a scheme those that are no
+        padding: two numberings in one layer.
+        """
+        reads = any(scheme.acts_at(door) for scheme in schemes for door in ROTATED)
+        if self.real is None or not reads:
+            return
+        real = self.real[:, : self.tokens]
+        counted = (real.cumsum(dim=1) - 1)[:, -self.queries :]
+        given = self.position_ids
+        if given is None:
+            given = torch.arange(self.tokens - self.queries, self.tokens)
+        if ((given.to(counted.device) != counted) & real[:, -self.queries :]).any():
+            raise UnsupportedModelError(
+                f"keep_rotary: position_ids must count the tokens that are no padding, "
+                f"as {schemes[0].name} does, got ids that count all; position_ids="
+                f"(attention_mask.cumsum(1) - 1).clamp(min=0) would work"
+            )
 
     def _check_ids(self, ids: Tensor, real: Tensor) -> None:
         """Refuse ids that count neither all tokens nor those that are no padding.

@@ -157,10 +157,14 @@ def _asked(model: Decoder, batch: Batch, before: Tensor) -> Result:
         arrays["trained_bias"] = bias.tolist()
     use = _use(model, states)
     if use is None:
-        rows.append(Row(SLOW.name, None, note="rotates no pairs, or by head"))
+        rows.append(Row(SLOW.name, None, note="no plain rotation"))
     else:
         arrays["pair_use"] = use.tolist()
-        slower = use[:, use.shape[1] // 2 :].sum(dim=1) / use.sum(dim=1)
+        pairs = use.shape[1]
+        slower = use[:, pairs // 2 :].sum(dim=1)
+        if pairs % 2:  # half of the pair in the middle
+            slower = slower - use[:, pairs // 2] / 2
+        slower = slower / use.sum(dim=1)
         rows.append(Row(SLOW.name, float(slower.mean())))
     return Result(rows, arrays)
 

@@ -12,6 +12,7 @@ does is measured as well: the scheme computes in the dtype and is given such ids
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from einops import rearrange
@@ -35,6 +36,7 @@ from posenc_compare.train.progress import Progress
 STARTS = (0, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_000_000)
 NAMED = 65_536.0  # the start that tables show
 HALF = ("bfloat16", "float16")
+PARTS = ("query", "key")
 X = "first position p of the text"
 Error = Callable[[Tensor, Tensor], float]  # of ids as made, and as they are
 WHOLE = "the same as in float64"
@@ -101,9 +103,9 @@ def precision(variant: Variant, probe: Probe, progress: Progress) -> Result:
         float32, queries and keys in bfloat16) or `bfloat16 ids` (all is in bfloat16,
         and so are the ids when they are made). `code_error` is of what is added to a
         token, `phase_error` of the angle between a rotated pair and that of the first
-        token, `logit_error` of queries and keys of unit variance in every channel. For
-        a scheme that adds no code, or rotates no pairs by their position alone, one row
-        says so.
+        token, `logit_error` of queries and keys of unit variance in every channel, or,
+        where a code is added to tokens, of exact projections. For a scheme that adds no
+        code, or is no plain rotation, one row says so.
     """
     if probe.grid:
         note = "measured in a sequence only"
@@ -114,8 +116,7 @@ def precision(variant: Variant, probe: Probe, progress: Progress) -> Result:
         pair = _Pair(variant, probe, case)
         for start in STARTS:
             rows += pair.rows(start)
-        none = "rotates no pairs by their position alone"
-    for quantity, note in ((CODE, "adds no code"), (PHASE, none)):
+    for quantity, note in ((CODE, "adds no code"), (PHASE, "no plain rotation")):
         if not any(row.quantity == quantity.name for row in rows):
             rows.append(Row(quantity.name, None, NAMED, HALF[0], note))
     return Result(rows)
@@ -175,14 +176,19 @@ class _Pair:
         return pairs * pairs[..., :1, :].conj()
 
     def _logits(self, made: Tensor, ids: Tensor) -> float:
-        heads = getattr(torch, self.case.heads)
-        q, k = (self._heads(purpose).to(heads) for purpose in ("query", "key"))
         x = self.probe.normal("tokens", 1, self.probe.tokens, self.probe.width)
-        session = self.wide.session(self.exact, ids)
-        exact = session.logits(0, q.double(), k.double(), x=x.double())
+        wide = self.wide.session(self.exact, ids)
         narrow = self.probe.session(self.scheme, made)
-        narrow.embed(self._zeros(self.probe))  # which fails where nothing is defined
-        found = narrow.logits(0, q, k, x=x)
+        if self.scheme.acts_at("embed"):
+            found, exact = (
+                wide.logits(0, *map(partial(self.wide.heads_of, one), PARTS), x=one)
+                for one in (narrow.embed(x).double(), wide.embed(x.double()))
+            )
+        else:
+            heads = getattr(torch, self.case.heads)
+            q, k = (self._heads(part).to(heads) for part in PARTS)
+            exact = wide.logits(0, q.double(), k.double(), x=x.double())
+            found = narrow.logits(0, q, k, x=x)
         seen = exact.isfinite()
         return _largest(found[seen], exact[seen])
 

@@ -30,6 +30,7 @@ from posenc_compare.train.progress import Progress
 
 SEQUENCES = 4
 
+
 ERROR = Quantity(
     "shift_error",
     unit="logit",

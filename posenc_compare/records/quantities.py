@@ -7,8 +7,6 @@ from typing import Literal
 Better = Literal["lower", "higher", "neither"]
 Array = None | float | Sequence["Array"]
 """Numbers too many for a table, as nested lists."""
-NEAR = "no change here, though the scheme is not relative"
-"""Note of a shift whose 0 does not show that a scheme is relative."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +91,12 @@ class Floor:
 
 
 View = Headline | Curve | ByCase | Floor
+
+
+NEAR = "no change here, though the scheme is not relative"
+"""Note on a shift that changes no logit of a short text."""
+ONE_LAYER = "of layer 1; others differ"
+"""Note on a number without training, where layers have different schemes."""
 
 
 @dataclass(frozen=True)

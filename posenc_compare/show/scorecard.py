@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc_compare.records.labels import label_settings, without_settings
-from posenc_compare.records.quantities import NEAR
+from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Frame, Mean, means_of, rows_of, values_of
@@ -93,11 +93,14 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     """Return the scorecard of the trainings on language; None if there are none.
 
     Schemes that hold their level come first; then the score at the longest test counts.
+    Measures of one layer of several say nothing of the network.
     If labels are given, only these have a row. All trainings have the same length.
     """
     means = means_of(records)
     every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
     for mean in rows_of(means[means["task"].isin(["", "language"])]):
+        if mean.note == ONE_LAYER:
+            continue
         place = (mean.measure, mean.quantity, mean.case)
         every.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
     schemes = {k: some for k, some in every.items() if not labels or k in labels}

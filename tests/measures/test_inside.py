@@ -95,6 +95,15 @@ def test_the_states_are_those_of_the_network() -> None:
     torch.testing.assert_close(last, logits)
 
 
+@pytest.mark.parametrize("pairs", [1, 2, 3, 8])
+def test_pairs_that_are_used_alike_are_half_slow(
+    pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use = torch.ones(2, pairs, dtype=torch.float64)
+    monkeypatch.setattr("posenc_compare.measures.inside._use", lambda *_: use)
+    assert measured("rope")["slow_pairs", None, ""] == pytest.approx(0.5)
+
+
 def test_random_ids_are_those_of_a_test() -> None:
     model, batch, _ = network("randomized")
     session = model.session(batch.tokens, torch.arange(16), ids_of(0, "test"))
