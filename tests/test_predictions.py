@@ -108,6 +108,9 @@ def test_a_scheme_of_two_processors_counts_once() -> None:
     for one in records:  # times of two processors are no mean
         for quantity in one["quantities"].values():
             quantity["repeatable"] = one["spec"]["measure"]["name"] != "perturbation"
+    figure = PLOTS.get("prediction")(labelled(records))
+    assert figure is not None
+    assert any("n = 2 seeds averaged" in text.get_text() for text in figure.texts)
     names = set(predictions(labelled(records))["quantity"])
     assert {"the size [cpu=another]", "the size [cpu=one]"} <= names
 

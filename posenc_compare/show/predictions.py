@@ -53,7 +53,7 @@ def predictions(records: Iterable[Record]) -> Frame:
     """
     records = list(records)
     measures: dict[str, dict[str, float]] = {}
-    for setting, some in _by_setting(r for r in records if not r.task).items():
+    for setting, some in by_setting(r for r in records if not r.task).items():
         means = frame.means_of(some)
         for (measure, _), view in frame.views_of(some).items():
             if isinstance(view, Headline):
@@ -62,7 +62,7 @@ def predictions(records: Iterable[Record]) -> Frame:
                 measures[name] = {k: m.mean for k, m in own.items()}
     found: list[dict[str, object]] = []
     for task, trained in by_task(records).items():
-        for setting, some in _by_setting(trained).items():
+        for setting, some in by_setting(trained).items():
             means = frame.means_of(some)
             for (measure, name), view in frame.views_of(some).items():
                 if isinstance(view, Curve) and name in SCORES:
@@ -73,7 +73,7 @@ def predictions(records: Iterable[Record]) -> Frame:
     return pd.DataFrame(found, columns=[*COLUMNS, "curve", "when", "of_start"])
 
 
-def _by_setting(records: Iterable[Record]) -> dict[str, list[Record]]:
+def by_setting(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Return records by the settings that their labels show, which no longer show them.
 
     A processor is a setting of times alone: other means may be over seeds of several.

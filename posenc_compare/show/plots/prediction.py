@@ -1,6 +1,7 @@
 """Prediction: the rank correlations of measures without training and trained scores."""
 
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,7 +12,7 @@ from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_set
 from posenc_compare.show.plots.paper import COLUMN, PAGE, paper_width
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, new_figure, safe
-from posenc_compare.show.predictions import WHENS, predictions
+from posenc_compare.show.predictions import WHENS, by_setting, predictions
 from posenc_compare.show.setting import short_setting
 from posenc_compare.stats.pairs import ALPHA
 
@@ -91,6 +92,11 @@ def draw_prediction(records: list[Record]) -> Figure | None:
     low, high = found["n"].min(), found["n"].max()
     n = f"{low} to {high}" if high > low else f"{low}"
     trained = [one for one in usable(records, "extrapolation") if one.task]
+    trained = [  # seeds are of a scheme and setting, whatever the processor
+        replace(one, label=f"{one.label}{setting}")
+        for setting, some in by_setting(trained).items()
+        for one in some
+    ]
     means = f"{short_setting(trained)} averaged" if trained else "means over seeds"
     note_setting(figure, f"{means}; {n} schemes")
     return figure
