@@ -158,7 +158,7 @@ def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
     if found.empty:
         raise ConfigError(
             f"predict: records must hold {FEWEST} schemes or more with a measure "
-            f"without training and a trained curve, and hold fewer; the folder of a "
-            f"whole `run` would work"
+            f"without training and a trained curve of one setting, and hold fewer; the "
+            f"folder of a whole `run` would work"
         )
     return found[COLUMNS], prediction_tables(found)

@@ -67,6 +67,12 @@ def label_settings(
     return labelled
 
 
+def without_settings(record: Record) -> Record:
+    """Return a record with the label of its scheme alone."""
+    bare = record.label.removesuffix(f" [{', '.join(record.settings)}]")
+    return replace(record, label=bare, settings=())
+
+
 def text_names(records: Iterable[Record]) -> dict[Scalar, str]:
     """Return the name of each text by its hash; a shared name with some digits."""
     names: dict[Scalar, str] = {}
