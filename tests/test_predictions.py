@@ -11,6 +11,7 @@ import pytest
 from conftest import Command
 from support.records import curve, fact, labelled, record, row, stored
 
+from posenc_compare.records.quantities import ONE_LAYER
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.plots import prediction
 from posenc_compare.show.predictions import WHENS, predictions
@@ -69,6 +70,15 @@ def test_schemes_of_equal_scores_count_once() -> None:
         one["key"] = one["key"][::-1]
         twins.append(one)
     assert by_name(twins).loc[("bits at 32", "the size"), "n"] == 12
+
+
+def test_a_measure_of_one_layer_of_several_does_not_count() -> None:
+    records = made()
+    for one in records:
+        if one["label"] == LABELS[0]:
+            for each in one["rows"]:
+                each["note"] = ONE_LAYER * (each["quantity"] == "size")
+    assert by_name(records).loc[("bits at 32", "the size"), "n"] == 11
 
 
 def test_schemes_without_the_longest_length_count_where_they_can() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from posenc_compare.records.labels import without_settings
-from posenc_compare.records.quantities import Curve, Headline
+from posenc_compare.records.quantities import ONE_LAYER, Curve, Headline
 from posenc_compare.records.record import Record
 from posenc_compare.registry import SCORES
 from posenc_compare.show import frame
@@ -59,7 +59,9 @@ def predictions(records: Iterable[Record]) -> Frame:
             if isinstance(view, Headline):
                 own = frame.by_scheme(frame.of_headline(means, measure, view))
                 name = f"{view.quantity.heading}{setting}"
-                measures[name] = {k: m.mean for k, m in own.items()}
+                measures[name] = {
+                    k: m.mean for k, m in own.items() if m.note != ONE_LAYER
+                }
     found: list[dict[str, object]] = []
     for task, trained in by_task(records).items():
         for setting, some in by_setting(trained).items():
