@@ -130,3 +130,17 @@ def test_seeds_in_common_decide_whether_there_is_a_p() -> None:
     assert curves.lines[-1] == "no p, for 6 seeds are needed: nope"
     cells: dict[str, Any] = {str(name): cell for name, cell, _ in curves.rows}
     assert [cells[name].n for name in ("alibi", "nope")] == [6, 3]
+
+
+def test_a_difference_that_is_rounding_is_none() -> None:
+    records = made()
+    for one in made():
+        if one["label"] == "rope":
+            one["label"] = "twin"
+            one["key"] = one["key"][::-1]
+            for point in one["rows"]:
+                point["value"] *= 1 + 1e-15
+            records.append(one)
+    curves, _ = tables(records)
+    cells: dict[str, Any] = {str(name): cell for name, cell, _ in curves.rows}
+    assert (cells["twin"].mean, cells["twin"].more[-7:]) == (0, "p 1.000")

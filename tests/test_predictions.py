@@ -23,13 +23,15 @@ SIZE = dict(zip(LABELS, RNG.random(12).tolist(), strict=True))
 GAP = {label: 3 * SIZE[label] ** 2 for label in LABELS}
 
 
-def made(labels: list[str] = LABELS) -> list[dict[str, Any]]:
+def made(labels: list[str] = LABELS, steps: int = 0) -> list[dict[str, Any]]:
     """Return records in which `size` orders schemes as their gap does."""
     found = []
     for label in labels:
-        family, start = FAMILY[label], START[label]
+        family, start = FAMILY[label], START[label] + steps
         for seed in range(2):
-            trained = curve(label, [start, 9.0, start + GAP[label]], seed=seed)
+            trained = curve(
+                label, [start, 9.0, start + GAP[label]], seed=seed, steps=steps
+            )
             score = trained["quantities"].pop("gain")
             trained["quantities"] = {
                 "bits_per_byte": {**score, "name": "bits_per_byte"},
@@ -79,6 +81,52 @@ def test_schemes_without_the_longest_length_count_where_they_can() -> None:
     assert found.loc[("bits at 8", "the size"), "n"] == 12
 
 
+def test_each_training_setting_has_outcomes_of_its_own() -> None:
+    every = [*made(), *(one for one in made(steps=1) if "steps" in settings_of(one))]
+    found = predictions(labelled(every))
+    alone = predictions(labelled(made()))
+    for steps in (0, 1):
+        own = found[found["outcome"].str.endswith(f" [steps={steps}]")]
+        assert own["n"].tolist() == [12] * len(alone)
+        assert own["quantity"].tolist()[:2] == alone["quantity"].tolist()[:2]
+        assert own["rho"].tolist() == pytest.approx(alone["rho"].tolist(), nan_ok=True)
+    assert found["curve"].unique().tolist() == ["bits [steps=0]", "bits [steps=1]"]
+    assert found["of_start"].sum() == 4
+
+
+def settings_of(one: dict[str, Any]) -> dict[str, Any]:
+    return one["spec"]["setting"]
+
+
+def test_a_scheme_of_two_processors_counts_once() -> None:
+    records = made()
+    for one in records:
+        two = one["label"] in LABELS[:6] and settings_of(one)["seed"] == 1
+        one["provenance"]["arithmetic"] = "another" if two else "one"
+    assert any(one.settings for one in labelled(records))
+    pd.testing.assert_frame_equal(by_name(records), by_name(made()))
+    for one in records:  # times of two processors are no mean
+        for quantity in one["quantities"].values():
+            quantity["repeatable"] = one["spec"]["measure"]["name"] != "perturbation"
+    figure = PLOTS.get("prediction")(labelled(records))
+    assert figure is not None
+    assert any("n = 2 seeds averaged" in text.get_text() for text in figure.texts)
+    names = set(predictions(labelled(records))["quantity"])
+    assert {"the size [cpu=another]", "the size [cpu=one]"} <= names
+
+
+def test_a_measure_of_two_settings_is_two_quantities() -> None:
+    wide = [one for one in made() if "steps" not in settings_of(one)]
+    for one in wide:
+        settings_of(one)["width"] = 64
+        one["key"] = one["key"][::-1]
+    found = predictions(labelled([*made(), *wide]))
+    some = found[found["quantity"].str.startswith("the size")]
+    names = ["the size [width=32]", "the size [width=64]"]
+    assert some["quantity"].unique().tolist() == names
+    assert (some["n"] == 12).all()
+
+
 def test_few_schemes_give_no_prediction() -> None:
     for few in (made(LABELS[:3]), [curve("a", [1.0])], []):
         assert predictions(labelled(few)).empty
@@ -120,6 +168,19 @@ def test_the_plot_has_a_cell_for_each_measure_and_score(
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stored(tmp_path_factory.mktemp("one") / "run", made())
+
+
+def test_the_plot_has_a_column_for_each_training_setting() -> None:
+    both = [*made(), *(one for one in made(steps=1) if "steps" in settings_of(one))]
+    long = "t" * 150
+    for one in both:
+        if "steps" in settings_of(one):
+            settings_of(one)["split"] = f"{long}{settings_of(one)['steps']}"
+    figure = PLOTS.get("prediction")(labelled(both))
+    assert figure is not None
+    figure.draw_without_rendering()
+    names = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert [name.replace("\n", "")[-8:] for name in names] == ["steps=0]", "steps=1]"]
 
 
 def test_every_format_has_all_outcomes(posenc: Command, run: Path) -> None:

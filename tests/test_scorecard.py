@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from support.records import fact, record, row, trained
+from support.records import fact, labelled, record, row, trained
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.load import sound
+from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.show.differences import at_the_end, place_table
 from posenc_compare.show.format import Cell
-from posenc_compare.show.scorecard import HEAD, scorecard
+from posenc_compare.show.scorecard import HEAD, scorecard, scorecards
 
 
 def measured(label: str, measure: str, quantity: str, **rows: Any) -> dict[str, Any]:
@@ -74,6 +75,30 @@ def test_columns_without_texts_are_not_explained() -> None:
         assert any(line.startswith("unique:") for line in table.lines) == there
         assert not any(line.startswith(("time:", "shift:")) for line in table.lines)
         assert any(line.startswith("level:") for line in table.lines)
+
+
+def test_each_training_length_has_a_card_of_its_own() -> None:
+    bodies = trained("rope", 2.0, 2.5)
+    for body in trained("rope", 1.5, 4.5):
+        body["spec"]["setting"]["length"] = 16
+        body["key"] = body["key"][::-1]
+        for point, x in zip(body["rows"], (16, 64), strict=True):
+            point["x"] = x
+        bodies.append(body)
+    bodies += [one_measured(), measured("alibi", *UNIQUE, value=1.0, x=512.0)]
+    short, long = scorecards(labelled(bodies))
+    assert [short.name, long.name] == [
+        "Scorecard, training length 8",
+        "Scorecard, training length 16",
+    ]
+    assert (short.head[4:6], long.head[4:6]) == (["at L", "2 L"], ["at L", "4 L"])
+    assert [[*row[:2], *row[4:7]] for row in [*short.rows, *long.rows]] == [
+        ["rope", "2048", "2.00", "2.50", "+0.50±0.01"],
+        ["rope", "2048", "1.50", "4.50", "+3.00±0.01"],
+    ]
+    (alone,) = scorecards(labelled(trained("rope", 2.0, 2.5)))
+    assert alone.name == "Scorecard"
+    assert scorecards(labelled([one_measured()])) == []
 
 
 def one_measured() -> dict[str, Any]:
@@ -184,6 +209,12 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
         (LINEAR, {"value": 0.25, "x": 1.0}, "shift", "0.2"),
         (("shift_error",) * 2, {"value": 0.0, "case": "plain"}, "shift", "relative"),
         (
+            ("shift_error",) * 2,
+            {"value": 0.0, "case": "plain", "note": NEAR},
+            "shift",
+            "0",
+        ),
+        (
             ("perturbation", "relative_size"),
             {"value": 0.7071, "case": "N(0, 1)"},
             "added",
@@ -196,6 +227,7 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
             "3e-03",
         ),
         (UNIQUE, {"value": 1.0, "x": 2048.0}, "unique", "2048"),
+        (UNIQUE, {"value": 1.0, "x": 2048.0, "note": ONE_LAYER}, "unique", ""),
         (UNIQUE, {"value": 0.5, "x": 512.0}, "unique", "256/512"),
     ],
 )

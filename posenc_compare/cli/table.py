@@ -71,7 +71,7 @@ def table(
     _check(baseline, by, columns, format, predict=predict)
     selection = Selection(schemes, measures, tasks, all_versions, baseline)
     frame, records = None, []
-    if by:  # a label does not tell these settings apart, as other files must
+    if by:  # labels need not distinguish these settings, as other files must
         tables = _tables_by(folders, by, selection)
     else:
         records = load_records(folders, say, arrays=False, selection=selection)
@@ -158,7 +158,7 @@ def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
     if found.empty:
         raise ConfigError(
             f"predict: records must hold {FEWEST} schemes or more with a measure "
-            f"without training and a trained curve, and hold fewer; the folder of a "
-            f"whole `run` would work"
+            f"without training and a trained curve of one setting, and hold fewer; the "
+            f"folder of a whole `run` would work"
         )
     return found[COLUMNS], prediction_tables(found)

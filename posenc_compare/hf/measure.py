@@ -42,7 +42,7 @@ class Rotation:
     Attributes:
         layer: its number.
         width: channels of a head.
-        pairs: of channels; the first turns towards the second.
+        pairs: of channels; the first rotates towards the second.
         frequencies: `(pair,)` float64, radians per position, positive.
         factor: of the channels that are rotated; None if it cannot be measured.
         scale: of scores before the softmax, in parts of 1/sqrt(width); None if it
@@ -71,7 +71,7 @@ def neutral(pair: Any) -> Any:
 
 
 class _Met(TorchFunctionMode):
-    """The queries and keys that layers multiply, while this is entered.
+    """Record the queries and keys that layers multiply, while this is entered.
 
     Rotary tables are neutral if `plain`. `states` replace those of
     the modules that they belong to, which are recorded. Of `tokens`, only the last is
@@ -168,7 +168,7 @@ class _Met(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _keep(self, q: Any, k: Any) -> None:
-        """Keep queries and keys of the last token, if these are such."""
+        """Keep queries and keys of the last token, if the arguments are such."""
         if self.inside[-1] < 0 or not (isinstance(q, Tensor) and isinstance(k, Tensor)):
             return
         if q.dim() < 3 or q.shape[-1] != k.shape[-1] or q.shape[-1] < 2:
@@ -213,8 +213,8 @@ def meet(
     """Return what layers multiply in texts of one token at a position.
 
     The last text, if there are several, is a token at the position `reach`: some
-    models turn by what the longest text is. Layers are given the states that they had
-    elsewhere, if these are known, so that each of them is measured alone.
+    models rotate by the length of the longest text. Layers are given the states that
+    they had elsewhere, if these are known, so that each of them is measured alone.
 
     A model that takes no position ids reads a text of equal tokens up to the position.
     """
@@ -238,7 +238,7 @@ def _takes_positions(model: Any) -> bool:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model in evaluation mode; each module is as it was after it."""
+    """Put a model in evaluation mode; on exit each module has its mode of before."""
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -284,9 +284,6 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
     """Return what every layer with attention does to its queries and keys.
 
     Positions from 0 to `length` are tried, with a text at `reach` beside them.
-
-    Raises:
-        UnsupportedModelError: if there are no products of queries and keys.
     """
     name = type(model).__name__
     if not layers_of(model):
@@ -359,7 +356,7 @@ def _unmoved(start: _Met, model: Any, ids: Tensor, position: int, reach: int) ->
 
 
 def _same(one: Rotation, other: Rotation) -> bool:
-    """Return whether two products of a layer are turned alike."""
+    """Return whether two products of a layer are rotated alike."""
     if one.frequencies is None or other.frequencies is None:
         return one.fault == other.fault and one.pairs == other.pairs
     close = torch.allclose(one.frequencies, other.frequencies, rtol=EXACT, atol=0)

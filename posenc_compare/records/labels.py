@@ -39,10 +39,8 @@ def label_settings(
     a scheme among those of one label; the processor among the seeds of one mean, and
     among all records of a measure of times.
 
-    Args:
-        records: with the labels of their schemes.
-        warn: called with a line for each kind of code or processor that differs.
-        but: names of settings that labels leave out.
+    `warn` is called with a line for each kind of code or processor that differs. `but`
+    names settings that labels leave out.
     """
     settings = [_settings(record) for record in records]
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
@@ -67,6 +65,12 @@ def label_settings(
     if processors := _processors(records):
         warn(f"records of processors that calculate differently: {processors}")
     return labelled
+
+
+def without_settings(record: Record) -> Record:
+    """Return a record with the label of its scheme alone."""
+    bare = record.label.removesuffix(f" [{', '.join(record.settings)}]")
+    return replace(record, label=bare, settings=())
 
 
 def text_names(records: Iterable[Record]) -> dict[Scalar, str]:

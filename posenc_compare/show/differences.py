@@ -21,6 +21,7 @@ from posenc_compare.show.tables import Chosen, by_x
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
+from posenc_compare.stats.rounding import difference
 from posenc_compare.validate import hint
 
 NEAR = 5  # schemes on either side of a place that are shown
@@ -67,7 +68,7 @@ def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:
     if not others:
         return []
     values = frame.values_of([one, *others])
-    rows: Floats = values[1:] - values[0]
+    rows = difference(values[1:], values[0])
     return [
         Difference(row[np.isfinite(row)], float(p))
         for row, p in zip(rows, adjusted_p_of(rows), strict=True)

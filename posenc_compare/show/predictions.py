@@ -1,10 +1,11 @@
 """Which measure without training predicts what a trained network scores?
 
-Schemes are the points. Every headline quantity of a measure without training is
-correlated with the outcomes of a task's curve: the score at the longest length, the
-gap between that and the training length, and the score at the training length. Two
-controls stand beside the measures: whether a scheme is absolute, and its score at the
-training length.
+Schemes of one training setting are the points. Every headline quantity of a measure
+without training is correlated with the outcomes of a task's curve: the score at the
+longest length, the gap between that and the training length, and the score at the
+training length. Two controls stand beside the measures: whether a scheme is absolute,
+and its score at the training length. Measures have settings of their own, so that
+numbers of a scheme are joined by its name and options alone.
 """
 
 import math
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import pandas as pd
 
+from posenc_compare.records.labels import without_settings
 from posenc_compare.records.quantities import Curve, Headline
 from posenc_compare.records.record import Record
 from posenc_compare.registry import SCORES
@@ -38,37 +40,58 @@ def predictions(records: Iterable[Record]) -> Frame:
     """Return a row for what each measure without training says of a trained outcome.
 
     Measures stand in the order of tables, controls behind them. A quantity that too
-    few schemes have is left out.
+    few schemes have is left out. Several training settings have outcomes of their own,
+    and several settings of measures are quantities of their own: names show them.
 
     Returns:
         `outcome` and `quantity` by name; `control`: whether that is a control and no
         measure; `n` schemes; the correlation `rho` and the ends of its intervals;
         `given_absolute`; `p`, and `p_holm`, which is adjusted for all measures of the
-        outcome and NaN for a control. `curve` is the heading of the trained curve,
-        `when` one of `WHENS`, `of_start` whether the quantity is the same curve's own
-        score at its start.
+        outcome and NaN for a control. `curve` is the name of the trained curve, `when`
+        one of `WHENS`, `of_start` whether the quantity is the same curve's own score at
+        its start.
     """
     records = list(records)
-    probed = [record for record in records if not record.task]
-    means = frame.means_of(probed)
     measures: dict[str, dict[str, float]] = {}
-    for (measure, _), view in frame.views_of(probed).items():
-        if isinstance(view, Headline):
-            own = frame.by_scheme(frame.of_headline(means, measure, view))
-            measures[view.quantity.heading] = {k: m.mean for k, m in own.items()}
-    found: list[dict[str, object]] = []
-    for task, some in by_task(records).items():
+    for setting, some in by_setting(r for r in records if not r.task).items():
         means = frame.means_of(some)
-        for (measure, name), view in frame.views_of(some).items():
-            if isinstance(view, Curve) and name in SCORES:
-                heading = f"{prefix(task)}{view.quantity.heading}"
-                own = frame.of_quantity(means, measure, name)
-                found += _of_curve(heading, own[own["case"] == ""], measures)
+        for (measure, _), view in frame.views_of(some).items():
+            if isinstance(view, Headline):
+                own = frame.by_scheme(frame.of_headline(means, measure, view))
+                name = f"{view.quantity.heading}{setting}"
+                measures[name] = {k: m.mean for k, m in own.items()}
+    found: list[dict[str, object]] = []
+    for task, trained in by_task(records).items():
+        for setting, some in by_setting(trained).items():
+            means = frame.means_of(some)
+            for (measure, name), view in frame.views_of(some).items():
+                if isinstance(view, Curve) and name in SCORES:
+                    heading = f"{prefix(task)}{view.quantity.heading}"
+                    own = frame.of_quantity(means, measure, name)
+                    own = own[own["case"] == ""]
+                    found += _of_curve(heading, setting, own, measures)
     return pd.DataFrame(found, columns=[*COLUMNS, "curve", "when", "of_start"])
 
 
+def by_setting(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Return records by the settings that their labels show, which no longer show them.
+
+    A processor is a setting of times alone: other means may be over seeds of several.
+    """
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        timed = len(record.repeatable_rows) < len(record.rows)
+        own = [x for x in record.settings if timed or not x.startswith("cpu=")]
+        text = f" [{', '.join(own)}]" if own else ""
+        found.setdefault(text, []).append(without_settings(record))
+    return found
+
+
 def _of_curve(
-    heading: str, means: Frame, measures: Mapping[str, Mapping[str, float]]
+    heading: str,
+    setting: str,
+    means: Frame,
+    measures: Mapping[str, Mapping[str, float]],
 ) -> Iterator[dict[str, object]]:
     """Yield what measures and controls say of the outcomes of one curve."""
     known = means[means["n"] > 0]
@@ -97,12 +120,11 @@ def _of_curve(
             if one := correlation(values, outcome, absolute, list(families)):
                 ends = (*one.over_schemes, *one.over_families)
                 numbers = (one.n, one.rho, *ends, one.given, one.p)
-                facts = (f"{heading} {name}", quantity, control, *numbers)
+                title = f"{heading} {name}{setting}"
+                facts = (title, quantity, control, *numbers)
                 row = dict(zip(COLUMNS, facts, strict=False))
-                of_start = quantity == start
-                rows.append(
-                    {**row, "curve": heading, "when": when, "of_start": of_start}
-                )
+                row |= {"curve": f"{heading}{setting}", "when": when}
+                rows.append({**row, "of_start": quantity == start})
         tested = [math.nan if row["control"] else row["p"] for row in rows]
         for row, p in zip(rows, holm(tested), strict=True):
             yield {**row, "p_holm": float(p)}

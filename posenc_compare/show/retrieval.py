@@ -19,7 +19,7 @@ from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Frame
 from posenc_compare.stats.intervals import half_width, wilson
 from posenc_compare.stats.order import order
-from posenc_compare.stats.pairs import FEWEST
+from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
 
 AS_TRAINED = "as trained"
 BITS = "_bits_per_byte"  # behind the name of a filler
@@ -78,7 +78,7 @@ def scores(rows: Frame) -> Frame:
 
 
 def chance(records: Iterable[Record]) -> float:
-    """Return the share that a model finds which knows all values and no key."""
+    """Return the share found by a model that knows all values and no key."""
     counts = {int(str(r.spec.setting["needles"])) for r in usable(records)}
     return 1 / (DEPTHS * min(counts))
 
@@ -106,23 +106,29 @@ def retrieval_tables(records: list[Record]) -> list[Table]:
             head,
             body,
             rows["seed"].nunique(),
-            (*misled(found),),
+            (*misled(rows),),
             frozenset({"retrieval"}),
             note=note,
         )
     ]
 
 
-def misled(found: Frame) -> list[str]:
+def misled(rows: Frame) -> list[str]:
     """Return a line for each pair of rules that bits rank otherwise than needles.
 
-    Intervals of their shares do not overlap. Scores are as `scores` returns them.
+    Intervals of their shares do not overlap, and the test of all pairs of rules shows a
+    difference of bits. Rows are as `retrieval_rows` returns them.
     """
-    lines = []
+    found, lines = scores(rows), []
+    before = {name: _significantly_fewer(rows, name) for name in fillers_of(rows)}
     for ((length, one), a), ((same, other), b) in permutations(found.iterrows(), 2):
         if length != same or a["high"] >= b["low"]:
             continue
-        fewer = [k.removesuffix(BITS) for k in fillers_of(found) if a[k] < b[k]]
+        fewer = [
+            name.removesuffix(BITS)
+            for name, pairs in before.items()
+            if (length, one, other) in pairs
+        ]
         if fewer:
             lines.append(
                 f"bits mislead at {length}: {one} has fewer bits of "
@@ -130,6 +136,19 @@ def misled(found: Frame) -> list[str]:
                 f"the needles, not {b['share']:.2f}"
             )
     return lines
+
+
+def _significantly_fewer(rows: Frame, filler: str) -> set[tuple[int, str, str]]:
+    """Return the lengths and pairs of rules of which the first has fewer bits."""
+    found = set()
+    for length, own in rows.groupby("length"):
+        bits = own.pivot_table(filler, "rule", "seed")
+        p = adjusted_p(bits)
+        for i, j in permutations(range(len(bits)), 2):
+            fewer = (bits.iloc[j] - bits.iloc[i]).mean() > 0  # over common seeds
+            if fewer and p[i, j] <= ALPHA:
+                found.add((length, bits.index[i], bits.index[j]))
+    return found
 
 
 @dataclass(frozen=True)
@@ -157,12 +176,7 @@ class Advice:
 
 
 def advice(records: Iterable[Record]) -> Advice:
-    """Return what records of retrieval say of rules.
-
-    Raises:
-        ConfigError: if they hold no length beyond the trained one, or several
-            checkpoints.
-    """
+    """Return what records of retrieval say of rules."""
     records = usable(records)
     settings = [record.spec.setting for record in records]
     models = {str(setting["model"]) for setting in settings}

@@ -10,14 +10,18 @@ test of all pairs shows no difference.
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from posenc_compare.records.labels import label_settings, without_settings
+from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Frame, Mean, means_of, rows_of, values_of
 from posenc_compare.show.ranking import twins
+from posenc_compare.show.tasks import FIRST, by_task
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
 from posenc_compare.stats.rounding import rounded_away
@@ -63,15 +67,40 @@ class Card(NamedTuple):
     texts: dict[str, str]
 
 
+def scorecards(records: list[Record]) -> list[Table]:
+    """Return a scorecard for each training length, in the order of records.
+
+    A card of several has a row for each scheme trained at its length, also with what
+    was measured without training. Labels show the settings that differ within the card.
+    """
+    texts = by_task(records).get(FIRST, [])
+    lengths = dict.fromkeys(record.spec.setting.get("length") for record in texts)
+    if len(lengths) < 2:
+        return [*filter(None, [scorecard(records)])]
+    probed = [record for record in records if not record.task]
+    cards = []
+    for length in lengths:
+        trained = [r for r in texts if r.spec.setting.get("length") == length]
+        own = [*map(without_settings, [*probed, *trained])]
+        own = label_settings(own, lambda line: None)
+        card = scorecard(own, {record.label for record in own if record.task})
+        if card:
+            cards.append(replace(card, name=f"{card.name}, training length {length}"))
+    return cards
+
+
 def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table | None:
     """Return the scorecard of the trainings on language; None if there are none.
 
     Schemes that hold their level come first; then the score at the longest test counts.
-    If labels are given, only these have a row.
+    Measures of one layer of several say nothing of the network.
+    If labels are given, only these have a row. All trainings have the same length.
     """
     means = means_of(records)
     every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
     for mean in rows_of(means[means["task"].isin(["", "language"])]):
+        if mean.note == ONE_LAYER:
+            continue
         place = (mean.measure, mean.quantity, mean.case)
         every.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
     schemes = {k: some for k, some in every.items() if not labels or k in labels}
@@ -119,7 +148,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
 
 
 def _same(trained: Frame) -> Iterator[str]:
-    """Yield which schemes are another one in this network, by all their scores."""
+    """Yield lines on schemes that have every score of another one."""
     found: dict[str, list[str]] = {}
     for scheme, other in twins(trained).items():
         found.setdefault(other, []).append(scheme)
@@ -211,7 +240,8 @@ def _shift(found: Numbers) -> str:
             worst = max(known, key=lambda mean: mean.mean)
             values = [*worst.values.values()]
             more = any(values) and rounded_away(values).any()  # than rounding
-            return f"{worst.mean:.1g}" if more else word
+            near = any(mean.note == NEAR for mean in known)
+            return f"{worst.mean:.1g}" if more else "0" if near else word
     return ""
 
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from posenc_compare.stats.rounding import difference
+
 FEWEST = 6
 """Seeds from which a pair can differ at the level `ALPHA`."""
 ALPHA = 0.05
@@ -42,7 +44,7 @@ def adjusted_p(values: ArrayLike) -> NDArray[np.float64]:
     schemes = len(array)
     first, second = np.triu_indices(schemes, 1)
     found = np.full((schemes, schemes), np.nan)
-    p = adjusted_p_of(array[first] - array[second])
+    p = adjusted_p_of(difference(array[first], array[second]))
     found[first, second] = found[second, first] = p
     return found
 
@@ -80,7 +82,8 @@ def _step_down(
     observed = _t(np.ones((1, seeds)), differences, counts)[0]
     order = np.argsort(-observed, kind="stable")
     differences, counts = differences[order], counts[order]
-    least = observed[order] * (1 - SLACK)
+    # A difference that is rounding is none, and every flip reaches it.
+    least = np.where(observed > SLACK, observed * (1 - SLACK), 0.0)[order]
     reached, flips = np.zeros(len(order)), 0
     for signs in _flips(seeds):
         t = _t(signs, differences, counts)

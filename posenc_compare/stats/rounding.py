@@ -13,11 +13,23 @@ def rounded_away(values: ArrayLike) -> NDArray[np.float64]:
     return np.where(np.abs(array) < NOTHING, 0.0, array)
 
 
+def difference(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+    """Return first minus second; 0 where that is `NOTHING` relative to their sizes.
+
+    Args:
+        first: of any shape; NaN where a number is missing.
+        second: of the same shape, or of one that broadcasts.
+    """
+    one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    found = one - other
+    size = np.maximum(np.abs(one), np.abs(other))
+    return np.where(np.abs(found) <= NOTHING * size, 0.0, found)
+
+
 def settled(values: ArrayLike) -> bool:
     """Return whether all values are the same number, up to rounding.
 
-    Args:
-        values: at least one, all finite.
+    There must be at least one value, and all must be finite.
     """
     array = rounded_away(values)
     return bool(np.ptp(array) <= NOTHING * np.max(np.abs(array)))

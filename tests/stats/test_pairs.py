@@ -81,6 +81,19 @@ def test_schemes_that_are_equal_never_differ() -> None:
     assert p[0, 2] == p[1, 2] == 1 / 128
 
 
+@pytest.mark.parametrize("factor", [1 + 1e-15, 1 + 1e-12, 1 - 1e-15])
+def test_schemes_that_differ_by_rounding_never_differ(factor: float) -> None:
+    values = np.random.default_rng(0).normal(size=8) + 3
+    p = adjusted_p([values, values * factor, values + 5])
+    assert p[0, 1] == 1
+    assert p[0, 2] == p[1, 2] == 1 / 128
+
+
+def test_a_difference_whose_mean_is_rounding_is_none() -> None:
+    differences = np.array([-1.0, 3.0, -2.0, -2.0, 1.0, 1.0])
+    assert adjusted_p([differences, 0 * differences])[0, 1] == 1
+
+
 def test_a_sample_of_flips_agrees_with_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

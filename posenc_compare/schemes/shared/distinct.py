@@ -9,10 +9,8 @@ def distinct(x: Tensor) -> tuple[Tensor, Tensor]:
 
     Where the numbers of `x` lie close together, all between the lowest and the highest
     are returned, for they need not be sorted then. A graph of torch.compile cannot
-    branch on numbers, so it always sorts, and the last number stands there twice.
-
-    Args:
-        x: whole numbers; at least one in a graph.
+    branch on numbers, so it always sorts `x`, which must not be empty there, and has
+    the last number twice.
 
     Returns:
         `(number,)`, and the places in the shape of `x`: `numbers[places]` is `x`.
