@@ -14,7 +14,7 @@ import sys
 ROUNDS = 9
 COMMANDS = [
     "--help",
-    "schemes",
+    "list",
     "describe rope",
     "run --schemes rop",
     "run --set steps=0",
