@@ -22,8 +22,6 @@ pytestmark = [  # what torch does itself, to functions and between two graphs
 ]
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 2, 8, 36
-CHECKS = "reads positions, to refuse those out of range"
-BREAKS = {"swin": CHECKS, "xpos": CHECKS}
 DISTINCT = ("dape", "deberta", "transformer_xl", "wavelet")  # use `distinct`
 Read = Callable[..., tuple[Tensor, Tensor]]
 
@@ -68,17 +66,7 @@ def fresh_compiler() -> Iterator[None]:
     torch.clear_autocast_cache()
 
 
-def breaks(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(raises=RuntimeError, strict=True, reason=BREAKS[name])
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=breaks(name)) if name in BREAKS else name
-        for name in built_in()
-    ],
-)
+@pytest.mark.parametrize("name", built_in())
 def test_a_pass_is_one_graph_and_equal(name: str) -> None:
     scheme = make(name)
     whole: Read = torch.compile(read, backend="eager", fullgraph=True)

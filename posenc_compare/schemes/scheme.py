@@ -658,14 +658,21 @@ def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
 
     In a graph of torch.compile, which reads no numbers, that is a RuntimeError.
     """
-    if torch.compiler.is_compiling():
-        inside = ((positions >= 0) & (positions < limit)).all()
-        message = f"{scheme}: positions must be from 0 to {limit - 1}"
-        torch._assert_async(inside, message)  # pyright: ignore[reportPrivateImportUsage]
-    elif positions.numel():
+    inside = (positions >= 0) & (positions < limit)
+    if asserted(inside, f"{scheme}: positions must be from 0 to {limit - 1}"):
+        return
+    if positions.numel():
         low, high = torch.stack(positions.aminmax()).tolist()
         if low < 0 or high >= limit:
             raise UndefinedPositionError(scheme, limit, low if low < 0 else high)
+
+
+def asserted(right: Tensor, message: str) -> bool:
+    """Assert in a graph of torch.compile, which reads no numbers; return whether."""
+    if torch.compiler.is_compiling():
+        torch._assert_async(right.all(), message)  # pyright: ignore[reportPrivateImportUsage]
+        return True
+    return False
 
 
 def check_axes(scheme: Scheme, axes: int = 1) -> None:

@@ -25,6 +25,7 @@ from posenc_compare.schemes.scheme import (
     Geometry,
     PairBias,
     Scheme,
+    asserted,
     register,
 )
 from posenc_compare.transfer import sent
@@ -77,9 +78,12 @@ class Swin(Scheme):
     def _check(self, q_positions: Tensor, k_positions: Tensor) -> None:
         q_low, q_high = q_positions.aminmax(dim=1)  # (batch or 1, axis)
         k_low, k_high = k_positions.aminmax(dim=1)
-        distances = torch.maximum(q_high - k_low, k_high - q_low).amax(dim=0).tolist()
+        distances = torch.maximum(q_high - k_low, k_high - q_low).amax(dim=0)
+        window = distances.new_tensor([self.height, self.width])
+        if asserted(distances < window, "swin: cells must lie within one window"):
+            return
         sides = ("rows", "height", self.height), ("columns", "width", self.width)
-        for (what, option, limit), got in zip(sides, distances, strict=True):
+        for (what, option, limit), got in zip(sides, distances.tolist(), strict=True):
             if got >= limit:
                 between = f"{what} between two cells"
                 advice = f"`{option}={got + 1}`"

@@ -23,7 +23,14 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.scheme import Call, Facts, Geometry, Published, register
+from posenc_compare.schemes.scheme import (
+    Call,
+    Facts,
+    Geometry,
+    Published,
+    asserted,
+    register,
+)
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
@@ -103,7 +110,10 @@ class Xpos(Rotation):
         range_ = math.log(torch.finfo(dtype).max / 256)
         fading = math.log((1 + self.gamma) / self.gamma) / self.scale_base
         window = math.floor(range_ / fading)
-        far = positions[(positions - self.centre).abs() > window]
+        near = (positions - self.centre).abs() <= window
+        if asserted(near, f"xpos: positions must be at most {window} from the centre"):
+            return
+        far = positions[~near]
         if far.numel():
             low, high = (int(end) for end in positions.aminmax())
             middle = (low + high) // 2
