@@ -20,6 +20,7 @@ from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf.apply import PROVED  # noqa: E402
 from posenc_compare.hf.measure import _weighted  # noqa: E402
+from posenc_compare.hf.rotary import one_rope  # noqa: E402
 from posenc_compare.hf.tiny import tiny  # noqa: E402
 
 applying = importlib.import_module("posenc_compare.hf.apply")  # not the function
@@ -85,7 +86,7 @@ NOTED = {
     "xlstm": ("nope", "has no attention"),
     "zamba": ("nope", "layers other than attention"),
     "kimi_linear": ("nope", "layers other than attention"),
-    "nanochat": ("n/a", "from the second to the first"),
+    "nanochat": ("rope:layout=half", "equals the scheme at negated positions"),
     "blt": ("n/a", "several products of queries and keys, turned differently"),
     "xlnet": ("n/a", "depends on the content of tokens"),
     "reformer": ("n/a", "in a way that no reader here finds"),
@@ -195,6 +196,17 @@ def test_no_size_of_the_small_copy_is_stated_as_the_model_s(kind: str) -> None:
     for row in hf.describe(default_of(kind)):
         assert "heads" not in row.measured
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_rotation_backwards_is_compared_at_negated_positions() -> None:
+    config = default_of("nanochat")
+    (found,) = hf.describe(config)
+    assert found.off is not None
+    assert found.off < 1e-5
+    assert found.logits_off is not None
+    assert found.logits_off < 1e-6
+    with pytest.raises(hf.UnsupportedModelError, match="at negated positions"):
+        one_rope(config)
 
 
 def test_parts_of_a_model_have_rows_of_their_own() -> None:

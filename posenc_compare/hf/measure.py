@@ -48,6 +48,7 @@ class Rotation:
         scale: of scores before the softmax, in parts of 1/sqrt(width); None if it
             cannot be measured.
         fault: why this is no rotation by fixed frequencies; empty if it is one.
+        note: what else the layer does to its queries; empty if nothing.
     """
 
     layer: int
@@ -57,6 +58,7 @@ class Rotation:
     factor: float | None = None
     scale: float | None = None
     fault: str = ""
+    note: str = ""
 
 
 def neutral(pair: Any) -> Any:
