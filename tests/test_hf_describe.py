@@ -111,6 +111,8 @@ OTHERS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
         ["t5_bias:bidirectional=true;max_distance=128", "t5_bias:max_distance=128"],
         {"max_distance": 128},
     ),
+    "inkling_text": ("bias", ["inkling:reach=512"], {"reach": 512}),
+    "inkling2_text": ("bias", ["inkling:clip=8.0;reach=1024"], {"reach": 1024}),
     "bert-generation": ("table", ["learned:length=512"], {"channels": 128}),
 }
 # Why there are no rotary positions that an evaluation could scale.
@@ -207,6 +209,31 @@ def test_a_rotation_backwards_is_compared_at_negated_positions() -> None:
     assert found.logits_off < 1e-6
     with pytest.raises(hf.UnsupportedModelError, match="at negated positions"):
         one_rope(config)
+
+
+def test_profiles_of_inkling_reach_as_far_as_each_layer_says() -> None:
+    kinds = ["hybrid", "hybrid_sliding"]
+    config = transformers.CONFIG_MAPPING["inkling_text"](
+        num_hidden_layers=2, layer_types=kinds, rel_extent=90, sliding_window_size=60
+    )
+    found = {one.layers: one for one in hf.describe(config)}
+    assert [found[kind].label for kind in kinds] == [
+        "inkling:reach=90",
+        "inkling:reach=60",
+    ]
+    assert all(one.off is not None and one.off < 1e-6 for one in found.values())
+
+
+def test_far_positions_scale_the_queries_of_inkling2() -> None:
+    kinds = ["hybrid", "hybrid_sliding"]
+    config = transformers.CONFIG_MAPPING["inkling2_text"](
+        num_hidden_layers=2, layer_types=kinds, rel_extent=90
+    )
+    notes = {one.layers: (one.label, one.note) for one in hf.describe(config)}
+    assert notes == {
+        "hybrid": ("inkling:clip=8.0;reach=90", "scales queries by their position"),
+        "hybrid_sliding": ("inkling:clip=8.0;reach=1024", ""),
+    }
 
 
 def test_parts_of_a_model_have_rows_of_their_own() -> None:

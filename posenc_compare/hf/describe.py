@@ -17,6 +17,7 @@ from posenc_compare.hf.biases import biases_in
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import SCALED, UNMET, layers_of
 from posenc_compare.hf.places import CONVERTED, NoAttentionError, UnsupportedModelError
+from posenc_compare.hf.profiles import profiles_in
 from posenc_compare.hf.readings import apart, mixes, outputs
 from posenc_compare.hf.rotary import Rotary, drafts, rotary_in, text_of
 from posenc_compare.hf.tables import tables_in
@@ -117,7 +118,10 @@ def _described(model: Any, config: Any) -> list[Described]:
     text, count = _text(model)
     if found := tables_in(model, text, count):
         return found
-    if any(one.note not in ("", UNMET) for one in rows):
+    notes = {number: one.reason for one in rotary for number in one.numbers}
+    if found := profiles_in(model, notes):
+        return found
+    if any(note not in ("", UNMET) for note in notes.values()):
         return rows
     if found := biases_in(model, text, count):
         return found
