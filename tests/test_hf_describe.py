@@ -236,6 +236,48 @@ def test_far_positions_scale_the_queries_of_inkling2() -> None:
     }
 
 
+# The label, and the axis of each pair: time, height or width.
+SECTIONS = {
+    "qwen2_vl": ("m_rope:base=1000000.0", "0" * 16 + "1" * 24 + "2" * 24),
+    "qwen3_vl": ("m_rope:base=500000.0;order=interleaved", "012" * 20 + "0" * 4),
+}
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
+    label, axes = SECTIONS[kind]
+    found = text_of(kind)
+    assert found.measured["axes of pairs"] == axes
+    counts = "/".join(str(axes.count(axis)) for axis in "012")
+    assert found.label == f"{label};sections={counts}"
+
+
+def test_axes_are_those_of_the_code_and_not_of_the_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = importlib.import_module("transformers.models.qwen2_vl.modeling_qwen2_vl")
+
+    def recomposed(self: Any, freq: torch.Tensor) -> torch.Tensor:
+        parts = freq.split(self.mrope_section, dim=-1)
+        mixed = torch.cat([parts[0][0], parts[1][2], parts[2][1]], dim=-1)
+        return torch.cat((mixed, mixed), dim=-1)
+
+    rotary = module.Qwen2VLRotaryEmbedding
+    monkeypatch.setattr(rotary, "recomposition_frequencies", recomposed)
+    found = text_of("qwen2_vl")
+    assert found.measured["axes of pairs"] == "0" * 16 + "2" * 24 + "1" * 24
+    assert found.label == "rope:base=1000000.0;layout=half"
+    assert found.note.startswith("rotates by ids of several axes, otherwise than")
+
+
+def text_of(kind: str) -> Any:
+    """Return the description of the text part of a type."""
+    made = transformers.CONFIG_MAPPING[kind]
+    config = made(text_config={"num_hidden_layers": 2})
+    (found,) = (one for one in hf.describe(config) if one.part == "text")
+    return found
+
+
 def test_parts_of_a_model_have_rows_of_their_own() -> None:
     config = transformers.CONFIG_MAPPING["gemma3"](text_config={"num_hidden_layers": 6})
     rows = hf.describe(config)

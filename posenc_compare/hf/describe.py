@@ -13,6 +13,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import MODEL_MAPPING as MODELS
 from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig
 
+from posenc_compare.hf.axes import by_axis
 from posenc_compare.hf.biases import biases_in
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import SCALED, UNMET, layers_of
@@ -112,7 +113,7 @@ def _described(model: Any, config: Any) -> list[Described]:
         rotary = [] if crosses else rotary_in(model, config)
     except (UnsupportedModelError, AttributeError):  # no queries and keys, or ids
         rotary = []
-    rows = [*map(_rotating, rotary)]
+    rows = [by_axis(_rotating(one), one, model) for one in rotary]
     if any(one.kind == "rotary" for one in rows):
         return rows
     text, count = _text(model)
