@@ -250,6 +250,8 @@ def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
     assert found.measured["axes of pairs"] == axes
     counts = "/".join(str(axes.count(axis)) for axis in "012")
     assert found.label == f"{label};sections={counts}"
+    assert found.logits_off is not None
+    assert found.logits_off < PROVED
 
 
 def test_axes_are_those_of_the_code_and_not_of_the_configuration(
