@@ -17,25 +17,15 @@ Unit = Literal["ratio", "s", "MiB"]
 
 @dataclass(frozen=True)
 class Aim:
-    """What a case should not be above.
-
-    Attributes:
-        operation: what is done, in words.
-        benchmark: which record has it.
-        column: of its table.
-        case: of that column.
-        most: what was aimed at.
-        unit: of that.
-        peers: cases of the same column to stand beside it, where they were timed.
-    """
+    """What a case should not be above."""
 
     operation: str
     benchmark: str
     column: str
     case: str
-    most: float
+    most: float  # what was aimed at, in `unit`
     unit: Unit = "ratio"
-    peers: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()  # cases beside it in its column, where they were timed
 
 
 def _rotations() -> list[Aim]:

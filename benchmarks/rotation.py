@@ -35,7 +35,7 @@ def ours(
 
 
 def transformers(length: int, dtype: torch.dtype) -> Rotate:
-    """Return that of Hugging Face's Llama; it turns queries and keys in one call."""
+    """Return that of Hugging Face's Llama; it rotates queries and keys in one call."""
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
     angle = torch.cat([angles(length)] * 2, dim=-1)[None]

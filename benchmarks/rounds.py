@@ -48,10 +48,8 @@ class Timing:
 def timed(cases: Mapping[str, Run], rounds: int, memory: bool = True) -> list[Timing]:
     """Return the timing of every case, of which `floor` is one.
 
-    Args:
-        cases: what to run, by name.
-        rounds: how many count; one before them warms up.
-        memory: whether to run each once more, for its memory.
+    Of each, `rounds` runs count, and one before them warms up. For `memory`, each runs
+    once more.
     """
     seconds: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(rounds + 1):

@@ -87,7 +87,7 @@ def changes(before: dict[str, object], *but: str) -> list[str]:
 
 @contextmanager
 def preserve_state() -> Iterator[None]:
-    """Restore the global state on exit, where possible, so that checks do not mix."""
+    """Restore the global state on exit, where possible, so that checks stay apart."""
     before = process_state()
     try:
         yield

@@ -44,8 +44,7 @@ class Side:
 def own_edits(files: Iterable[Path]) -> str:
     """Return the hash of what was edited in files of registered things; "" for nothing.
 
-    Args:
-        files: in which such a thing and what it leads to are defined.
+    `files` are those that define such a thing and what it leads to.
     """
     before, after = _edits()
     edited = {one for file in files for one in after.own.get(file, Code())}
@@ -132,7 +131,7 @@ def _side(texts: Texts) -> Side:
 
 
 def _as_written(_: ast.expr) -> None:
-    """Stand for no name by anything else."""
+    """Leave every name as it is written."""
 
 
 def _hash(hashes: Iterable[str]) -> str:

@@ -112,12 +112,7 @@ def defines(statement: ast.stmt) -> list[str]:
 
 
 class Reader:
-    """Collect the definitions that one of them leads to, in a fixed order.
-
-    Attributes:
-        statements: read so far, each with the module that it stands in.
-        files: read so far.
-    """
+    """Collect the definitions that one of them leads to, in a fixed order."""
 
     def __init__(self, module: str, path: Path) -> None:
         self.top = module.split(".")[0]

@@ -213,11 +213,7 @@ class Registry:
         return list(dict.fromkeys(n for part in parts for n in self.select(part)))
 
     def _find(self, name: str) -> Entry | None:
-        """Return the entry of a name; import only what declares it by that name.
-
-        Raises:
-            ConfigError: if two modules declare it.
-        """
+        """Return the entry of a name; import only what declares it by that name."""
         if name not in self._known:
             self._import_built_in(name)
         for point in self._points.get(name, []):
@@ -376,14 +372,8 @@ def add_plugin(source: str) -> list[str]:
 def load(module: str, path: Path, origin: str) -> None:
     """Import a module of a plugin, so that its decorators run.
 
-    Args:
-        module: its name; one that Python cannot find is imported from its file.
-        path: of the file.
-        origin: what messages and records call it.
-
-    Raises:
-        ConfigError: if a name or a group is not valid, or a name is taken.
-        PluginError: if it cannot be imported.
+    A module that Python cannot find is imported from its file. `origin` is what
+    messages and records call it.
     """
     with _importing(module, origin):
         if importlib.util.find_spec(module.split(".")[0]) is not None:

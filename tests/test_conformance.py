@@ -31,7 +31,7 @@ VARIANTS = (
     "deberta:p2c_index=paper,cope:scaled=true,alibi:direction=causal,"
     "randomized:scheme=rope,dape:base=t5_bias,rope_2d:kind=mixed,"
     "dape:base=kerple_log,shape:scheme=dape,rerope:stretched=true,cape:centred=true,"
-    "rope:base=128,rope:fraction=0.25,path:forget=true,fox:bias=5,"
+    "path:forget=true,"
     "randomized:scheme=alibi,deberta:reach=16,mix:every=2"
 )
 

@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from posenc_compare.records.load import load_records
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import read_folder
 from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection
 from posenc_compare.registry import PLOTS
@@ -71,9 +72,14 @@ CASES = [
 
 
 @cache
+def read(folder: str) -> list[Record]:
+    return read_folder(RESULTS / folder, print)
+
+
+@cache
 def records_of(folder: str, schemes: str) -> tuple[Record, ...]:
-    chosen = Selection(schemes, "", "", False)
-    return tuple(load_records([RESULTS / folder], print, selection=chosen))
+    chosen = Selection(schemes).of(read(folder), print)
+    return tuple(label_settings(chosen, print))
 
 
 def drawn(name: str, records: tuple[Record, ...], size: str = "page") -> Figure | None:

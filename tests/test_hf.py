@@ -295,6 +295,25 @@ def test_a_scheme_can_stand_beside_the_rotary(llama: Any) -> None:
         applied.check()
 
 
+@pytest.mark.parametrize("scheme", ["rope", "shaw", "path"])
+def test_a_rotation_that_counts_padding_has_no_scheme_beside_it(
+    llama: Any, scheme: str
+) -> None:
+    ids, pad = tokens(), 5
+    padded = torch.cat([ids.new_zeros(len(ids), pad), ids], dim=1)
+    mask = (torch.arange(padded.shape[1]) >= pad).long().expand(len(ids), -1)
+    counted = (mask.cumsum(1) - 1).clamp(min=0)
+    with torch.no_grad(), hf.apply(llama, scheme, keep_rotary=True):
+        own = read(llama, ids)
+        found = llama(padded, attention_mask=mask, position_ids=counted).logits
+        alike(found[:, pad:], own)
+        with pytest.raises(ConfigError, match="got ids that count all"):
+            llama(padded, attention_mask=mask)
+    with torch.no_grad(), hf.apply(llama, "alibi", keep_rotary=True):
+        own = read(llama, ids)
+        alike(llama(padded, attention_mask=mask).logits[:, pad:], own)
+
+
 def test_a_scheme_trains_with_the_model_and_is_saved(tmp_path: Path) -> None:
     model = model_of("Llama", GROUPED).train()
     before = set(dict(model.named_parameters()))

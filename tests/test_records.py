@@ -17,6 +17,7 @@ from posenc_compare.measures.measure import Result, Row
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import load_records
+from posenc_compare.records.quantities import ONE_LAYER
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
@@ -100,6 +101,13 @@ def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> Non
         del record["provenance"]
     assert first == second
     assert json.dumps(first, allow_nan=False)
+
+
+@pytest.mark.parametrize(("second", "note"), [("rope", ONE_LAYER), ("nope", "")])
+def test_numbers_of_one_layer_of_several_say_so(second: str, note: str) -> None:
+    mixed = Variant("mix", {"second": Variant(second)})
+    record = compute(replace(CELL, variant=mixed), Progress())
+    assert {row.note for row in record.rows} == {note}
 
 
 def test_computing_leaves_the_process_as_it_was() -> None:

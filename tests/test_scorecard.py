@@ -7,6 +7,7 @@ from support.records import fact, record, row, trained
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.load import sound
+from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.show.differences import at_the_end, place_table
 from posenc_compare.show.format import Cell
 from posenc_compare.show.scorecard import HEAD, scorecard
@@ -184,6 +185,12 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
         (LINEAR, {"value": 0.25, "x": 1.0}, "shift", "0.2"),
         (("shift_error",) * 2, {"value": 0.0, "case": "plain"}, "shift", "relative"),
         (
+            ("shift_error",) * 2,
+            {"value": 0.0, "case": "plain", "note": NEAR},
+            "shift",
+            "0",
+        ),
+        (
             ("perturbation", "relative_size"),
             {"value": 0.7071, "case": "N(0, 1)"},
             "added",
@@ -196,6 +203,7 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
             "3e-03",
         ),
         (UNIQUE, {"value": 1.0, "x": 2048.0}, "unique", "2048"),
+        (UNIQUE, {"value": 1.0, "x": 2048.0, "note": ONE_LAYER}, "unique", ""),
         (UNIQUE, {"value": 0.5, "x": 512.0}, "unique", "256/512"),
     ],
 )

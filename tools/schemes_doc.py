@@ -33,9 +33,7 @@ NONE = "\N{EN DASH}"
 def row(name: str, written: list[str]) -> str:
     """Return the line of a scheme.
 
-    Args:
-        name: of the scheme.
-        written: cells of its present line.
+    `written` are the cells of its present line.
     """
     scheme = create(name)
     _, paper, _, _, parameters, options, identities, oracle, _, checked = written
@@ -77,10 +75,7 @@ def checks(scheme: Scheme) -> str:
 def tied_row(name: str, option: str, written: list[str]) -> str:
     """Return the line of an option whose default depends on the training length.
 
-    Args:
-        name: of the scheme.
-        option: of it.
-        written: cells of its present line.
+    `written` are the cells of its present line.
     """
     scheme = SCHEMES.get(name)
     of = scheme.published[option]
@@ -107,13 +102,9 @@ def filled(
 ) -> str:
     """Return the text with the body of one table written anew.
 
-    Args:
-        text: of the page.
-        head: finds the head of the table.
-        columns: of the table.
-        names: of the rows that belong there, in their first cells; new ones go to the
-            end.
-        write: returns the line of a row, from its names and the present cells.
+    `head` finds the head of the table. `names` are of its rows, in their first cells;
+    new ones go to the end. `write` returns the line of a row, from its names and the
+    present cells.
     """
     found = head.search(text)
     assert found is not None

@@ -40,19 +40,12 @@ SHARP = 80  # dots per inch
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code of the page.
+    """A block of code of the page."""
 
-    Attributes:
-        kind: python or sh.
-        code: to run.
-        printed: what the page shows below it.
-        image: the line that shows its figure, or nothing.
-    """
-
-    kind: str
+    kind: str  # python or sh
     code: str
-    printed: str
-    image: str
+    printed: str  # what the page shows below it
+    image: str  # the line that shows its figure, or empty
 
     @property
     def file(self) -> Path:
@@ -68,8 +61,7 @@ class Block:
     def run(self, names: dict[str, Any]) -> tuple[str, list[bytes]]:
         """Return what the block prints, and its figures as PNG.
 
-        Args:
-            names: that blocks before it have bound; it binds its own.
+        It binds its names in `names`, which hold those of blocks before it.
         """
         if self.kind == "sh":
             return "".join(map(_said, self.code.splitlines())), []

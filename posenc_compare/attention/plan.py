@@ -39,9 +39,6 @@ class Plan:
         mask: of all layers; its segments are those of the keys.
         drawn: what the door `draw` returned.
         crosses: whether keys are another text, whatever the ids.
-
-    Raises:
-        ConfigError: if the mask is none, or torch.jit.trace runs.
     """
 
     def __init__(
@@ -65,18 +62,13 @@ class Plan:
         self.shared: Table = {}
 
     def once(self, make: Callable[[], T], *about: Hashable) -> T:
-        """Return `make()`, computed once in the pass for all that it is about."""
+        """Return `make()`, computed once in the pass for each value of `about`."""
         return once(self.shared, about, make)
 
     def call(
         self, scheme: Scheme, layer: int, q: Tensor, k: Tensor, state: Tensor | None
     ) -> Call:
-        """Check what came for one layer, and put it into one record.
-
-        Raises:
-            ShapeError: if sizes or position ids do not fit together.
-            ConfigError: if the scheme is none, or needs another mask.
-        """
+        """Check what came for one layer, and put it into one record."""
         if not isinstance(scheme, Scheme):
             raise ConfigError(
                 f"attention: scheme must be what `create` returns, got {scheme!r:.60}; "
@@ -152,7 +144,7 @@ class Plan:
         )
 
     def read_offsets(self) -> None:
-        """Turn into numbers what a bias of the offset needs to know of the ids."""
+        """Read from the ids, as numbers, what a bias of the offset needs."""
         _ = self.offsets, self.in_step
 
     @property
@@ -259,12 +251,7 @@ def _one_text(scheme: Scheme, why: str) -> str:
 
 
 def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
-    """Refuse a scheme or a mask that has no meaning where keys are another text.
-
-    Raises:
-        ConfigError: if the scheme sees no later keys, or has a token state or a window,
-            or the mask goes by index within one text.
-    """
+    """Refuse a scheme or a mask that has no meaning where keys are another text."""
     facts = scheme.facts
     if facts.causal_only or facts.window or scheme.acts_at("token_state"):
         raise ConfigError(_one_text(scheme, why))
@@ -276,11 +263,7 @@ def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
 
 
 def _one_segment(segments: Tensor) -> Tensor:
-    """Return the one number besides 0 of each sequence, `(batch, 1)`.
-
-    Raises:
-        ConfigError: if there is none, or a sequence has several.
-    """
+    """Return the one number besides 0 of each sequence, `(batch, 1)`."""
     real = segments != 0
     number = segments.gather(1, real.long().argmax(dim=1, keepdim=True))
     if torch.compiler.is_compiling():
@@ -332,8 +315,8 @@ def _check_order(q: Tensor, positions: Tensor, axes: int) -> None:
 def check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:
     """Refuse other heads than a scheme was built for, where they matter to it.
 
-    What it does could broadcast over them, or serve the first few. A turn that is known
-    to be the same for all heads serves any number, and a bias that never looks at
+    What it does could broadcast over them, or serve the first few. A rotation that is
+    known to be the same for all heads serves any number, and a bias that never looks at
     queries and keys the same for every `head_dim`.
     """
     doors = doors_on_heads(scheme)
@@ -359,7 +342,7 @@ def doors_on_heads(scheme: Scheme) -> set[str]:
 
 
 def turns_alike(scheme: Scheme) -> bool:
-    """Return whether all that a scheme does to heads is one turn, the same for all.
+    """Return whether all that a scheme does to heads is one rotation, equal for all.
 
     That is known of rotations without angles for each head, also inside another scheme,
     whose doors are this package's; others could read the number of a head.

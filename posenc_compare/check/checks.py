@@ -108,11 +108,7 @@ def check(
 ) -> Callable[[Run], Run]:
     """Register a check under its code, for all combinations of its arguments.
 
-    Args:
-        code: C01 to C24.
-        title: the requirement.
-        not_for: returns the reason why a scheme is exempt by its facts, or "".
-        **inputs: values of each argument of the check, from the smallest up.
+    `inputs` are values of each argument of the check, from the smallest up.
     """
     every = [
         dict(zip(inputs, values, strict=True))

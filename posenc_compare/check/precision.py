@@ -15,10 +15,9 @@ LONG = 16_384  # positions; bfloat16 rounds many of them to the same number
 
 
 class Halves(TorchDispatchMode):
-    """Records the operations that return half precision.
+    """Record the operations that return half precision.
 
-    Attributes:
-        seen: their names and dtypes.
+    `seen` holds their names and dtypes.
     """
 
     def __init__(self) -> None:

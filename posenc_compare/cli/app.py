@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _code(act: Callable[[], int | None]) -> int:
-    """Return the exit code of an act, and say in one line what is wrong, if it is."""
+    """Return the exit code of an act; if it fails, print why in one line."""
     try:
         return act() or 0
     except BrokenPipeError:  # nobody reads on

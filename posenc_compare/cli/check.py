@@ -57,6 +57,8 @@ def check(
         line = f"{variant.label}: {len(outcomes)} checks: {said}"
         found = [outcome for outcome in outcomes if outcome.state != "passed"]
         (tell if as_table else say)(line)
+        if subject.declared.mixed:
+            say(f"{variant.label}: of layer 1; check the schemes inside by themselves")
         if found and as_table:
             show("", head, _alike(found))
         rows += [[variant.label, *_row(outcome)] for outcome in outcomes]

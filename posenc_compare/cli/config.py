@@ -22,10 +22,8 @@ def configured(options: Body, allowed: Collection[str]) -> Iterator[Body]:
 
     The command line wins over the file.
 
-    Args:
-        options: of the command by name, `config` and `set` among them; None if not
-            given.
-        allowed: names of settings that the command takes.
+    `options` are those of the command by name, `config` and `set` among them; None if
+    not given. `allowed` are names of settings that the command takes.
     """
     given = {name: value for name, value in options.items() if value is not None}
     config = given.pop("config", None)

@@ -29,12 +29,12 @@ CARD = 3.0  # seconds between two drawings of what there is so far
 
 
 def say(text: str) -> None:
-    """Print one line to stderr, beside what was asked for."""
+    """Print one line to stderr, beside the result of the command."""
     print(clean(text), file=sys.stderr, flush=True)
 
 
 def tell(text: str) -> None:
-    """Print one line to stdout, as what was asked for."""
+    """Print one line to stdout, as part of the result of the command."""
     print(clean(text, sys.maxsize), flush=True)
 
 
@@ -43,11 +43,7 @@ def show(
 ) -> None:
     """Print one table.
 
-    Args:
-        title: above the table, in the format `table` only.
-        head: column names.
-        body: rows of cells.
-        format: table, json, csv, md or tex.
+    `format` is table, json, csv, md or tex. The title stands above a `table` only.
     """
     from posenc_compare.show.format import markdown_table
 
@@ -71,9 +67,7 @@ def show(
 def show_parts(parts: "Iterable[Table]", format: str) -> None:
     """Print tables one after another, with the lines beneath each.
 
-    Args:
-        parts: as they are displayed.
-        format: table, md or tex.
+    `format` is table, md or tex.
     """
     from posenc_compare.show.format import as_markdown
     from posenc_compare.show.latex import as_latex
@@ -168,9 +162,6 @@ def progress(
 
     A terminal shows a card and a bar; otherwise cells of a second or more have a line
     each.
-
-    Args:
-        card: makes a table of the new records so far.
     """
     from rich.console import Console, Group
     from rich.live import Live

@@ -84,13 +84,7 @@ def _describe_settings() -> None:
 
 
 def _describe(entry: Entry, registry: Registry, label: str) -> None:
-    """Print the docstrings of a thing and its module, and what is known of it.
-
-    Args:
-        entry: of the thing.
-        registry: of its kind.
-        label: the name of the thing; of a scheme, with options.
-    """
+    """Print the docstrings of a thing and its module, and what is known of it."""
     thing = entry.item
     documented = thing.compute if registry is MEASURES else thing
     parts = (inspect.getmodule(documented), documented)
@@ -143,12 +137,14 @@ def _describe_scheme(scheme: "type[Scheme]", variant: Variant) -> None:
             for option, of in scheme.published.items()
         ]
         show("Defaults by training length, with lengths=scaled", head, body)
+    if built.facts.mixed:
+        tell("Layers have different schemes; what follows is of layer 1:")
     for heading, text in facts_of(built).items():
         tell(f"{heading.capitalize()}: {text}")
 
 
 def _dependence(scheme: "Scheme") -> str:
-    """Return what the scheme looks at to tell where tokens stand."""
+    """Return what the scheme reads to locate tokens."""
     if scheme.facts.by_order:
         parts = ["the order of the tokens, not their position ids"]
     elif scheme.facts.relative:

@@ -29,7 +29,7 @@ def list_(format: Formats = Format.table, plugin: Plugins = None) -> None:
 
 
 def report_broken() -> None:
-    """Say in one line each why installed plugins cannot be used."""
+    """Print a line for each installed plugin that cannot be used, with the reason."""
     for registry in REGISTRIES:
         for origin, reason in registry.broken.items():
             say(f"broken plugin {origin}: {reason}")

@@ -73,11 +73,8 @@ def _run(
 ) -> int:
     """Plan and run a comparison.
 
-    Args:
-        options: of the command by name; None if not given.
-        allowed: names of settings that the command takes.
-        folder: for records by default; empty, or on a grid, that of the preset.
-        **defaults: of the command.
+    An option that is None was not given. Records go to `folder` by default; if it is
+    empty, or on a grid, to that of the preset.
     """
     from posenc_compare.run.comparison import plan_comparison
 
@@ -226,7 +223,7 @@ def _counts(body: list[list[Any]]) -> list[list[str]]:
 
 
 def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
-    """Say how long cells would take, as far as the records of folders tell."""
+    """Print how long cells would take, as far as the records of folders show."""
     from posenc_compare.records.load import sound
     from posenc_compare.run.estimate import seconds_of
 

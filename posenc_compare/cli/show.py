@@ -148,13 +148,9 @@ def text_map(
 ) -> list[str]:
     """Return codes as lines of text, a shade for each value.
 
-    Args:
-        label: of the scheme.
-        of: what the rows are: position or distance.
-        columns: what the columns are: channel or head.
-        values: `(row, column)`.
-        room: most characters in a line. Where channels do not fit, every n-th is
-            shown, with an odd n, so that sines and cosines both are.
+    `values` are `(row, column)`; `room` is the most characters in a line. Where
+    channels do not fit, every n-th is shown, with an odd n, so that sines and cosines
+    both are.
     """
     places = len(str(len(values) - 1))
     channels = values.shape[1]

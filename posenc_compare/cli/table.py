@@ -71,7 +71,7 @@ def table(
     _check(baseline, by, columns, format, predict=predict)
     selection = Selection(schemes, measures, tasks, all_versions, baseline)
     frame, records = None, []
-    if by:  # a label does not tell these settings apart, as other files must
+    if by:  # labels need not distinguish these settings, as other files must
         tables = _tables_by(folders, by, selection)
     else:
         records = load_records(folders, say, arrays=False, selection=selection)

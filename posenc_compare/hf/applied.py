@@ -1,6 +1,6 @@
 """A positional scheme inside a Hugging Face causal model.
 
-Every chosen layer gets rotary tables that turn nothing, so keys come to the cache as
+Every chosen layer gets rotary tables that rotate nothing, so keys come to the cache as
 they were projected, and its attention goes through `posenc_compare.attention`. Which
 module belongs to which scheme is known to the modules, and never to a name.
 """
@@ -201,12 +201,7 @@ def put(
     length: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Applied:
-    """Put a scheme into a model as `apply` does, and compare no logits.
-
-    Raises:
-        UnsupportedModelError: if the model leaves a scheme no place to act.
-        ConfigError: if the scheme, an option or a layer cannot be used.
-    """
+    """Put a scheme into a model as `apply` does, and compare no logits."""
     _check_kinds(scheme, generator)
     if length is not None:
         check_whole("length", length, 1, 1 << 24)
@@ -302,7 +297,7 @@ def _embedded(_: nn.Module, args: object, x: Tensor) -> None:
 
 @uncompiled
 def _enter(name: str, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Keep what a layer is told of positions; before the first, embed tokens."""
+    """Store the position ids of a layer; before the first layer, embed tokens."""
     layer = layer_of(getattr(block, name))
     given = _named(type(block), args) | kwargs
     x = given["hidden_states"]
@@ -313,6 +308,8 @@ def _enter(name: str, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> An
     if now.session is None:
         now.draw(layer.generator if layer.training else None)
     schemes = layer.every_scheme(x.device)
+    if layer.keep_rotary:
+        now.check_counted(schemes)
     if not schemes[0].acts_at("embed"):
         return None
     x = now.begin(schemes).embed(x)
@@ -321,7 +318,7 @@ def _enter(name: str, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> An
 
 @uncompiled
 def _prepare(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Give attention what it is given, and make its rotary turn nothing."""
+    """Pass the input of a layer on to its attention, with neutral rotary tables."""
     layer = layer_of(module)
     given = _named(type(module), args) | kwargs
     now, x = pass_of(given.get("attention_mask")), given["hidden_states"]
@@ -348,7 +345,7 @@ def _finish(module: nn.Module, args: Any, kwargs: dict[str, Any], _: object) -> 
 
 
 def _check_kinds(scheme: object, generator: object) -> None:
-    """Refuse what is none of the kinds that `apply` takes."""
+    """Refuse arguments of types that `apply` does not take."""
     if not isinstance(scheme, str | Variant | Scheme):
         raise ConfigError(
             f"scheme must be a label, a variant or a scheme, got "

@@ -34,7 +34,7 @@ RULES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "proportional": ("none", {}),
 }
-BY_LENGTH = ("dynamic", "longrope")  # types that turn otherwise in longer texts
+BY_LENGTH = ("dynamic", "longrope")  # types that rotate otherwise in longer texts
 KINDS = {"factor": float, "alpha": float, "beta": float, "original": int}
 BASE = 10_000.0  # the usual one
 
@@ -69,11 +69,7 @@ def length_limits(config: Any) -> list[int]:
 
 
 def turning(variant: Variant, width: int, length: int) -> Turning:
-    """Return how a scheme rotates a head of `width` channels.
-
-    Raises:
-        ConfigError: if the scheme cannot have these sizes.
-    """
+    """Return how a scheme rotates a head of `width` channels."""
     geometry = Geometry(width, heads=1, head_dim=width, length=length)
     scheme: Rotating = variant.build(geometry)
     ones = torch.ones(width, dtype=torch.long)

@@ -26,11 +26,7 @@ HEADS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")  # with logits of each tok
 
 
 def local_place(model: str, patterns: Sequence[str]) -> Path:
-    """Return where a checkpoint lies; of a hub, files of these patterns are fetched.
-
-    Raises:
-        ConfigError: if there is none.
-    """
+    """Return where a checkpoint lies; of a hub, files of these patterns are fetched."""
     path = Path(model)
     if path.exists():
         return path
@@ -62,11 +58,7 @@ def sha256_of(place: Path) -> str:
 
 
 def configuration_in(place: Path) -> Any:
-    """Return the configuration of a checkpoint.
-
-    Raises:
-        ConfigError: if there is none that can be read, or it says two things.
-    """
+    """Return the configuration of a checkpoint."""
     given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
     folder = place.parent if given else place
     path = folder / "config.json"
@@ -151,12 +143,7 @@ def reason_of(error: Exception) -> str:
 def load(place: Path, config: Any) -> tuple[Any, list[str]]:
     """Return a checkpoint in float32, and the names of weights that nothing reads.
 
-    Args:
-        place: a folder or a GGUF file.
-        config: of it.
-
-    Raises:
-        ConfigError: if transformers cannot load it, or it lacks weights.
+    `place` is a folder or a GGUF file.
     """
     stated = (config.architectures or [""])[0]
     own = getattr(transformers, stated, None) if stated.endswith(HEADS) else None

@@ -45,7 +45,7 @@ BITS = Quantity(
     "bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="every token is foreseen",
+    zero="every token is predicted",
     x="test length, in tokens",
     title="bits per byte of a checkpoint",
 )
@@ -53,7 +53,7 @@ READ = Quantity(
     "read_bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="every token is foreseen",
+    zero="every token is predicted",
     x="test length, in tokens",
     title="bits per byte of a checkpoint, read under a scaling",
 )
@@ -61,7 +61,7 @@ SLIDING = Quantity(
     "sliding_bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="every token is foreseen in windows of the trained length that slide",
+    zero="every token is predicted in windows of the trained length that slide",
     title="bits per byte in sliding windows",
 )
 SLIDES = 4  # steps in which a sliding window moves by its length
@@ -118,11 +118,7 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
 
 
 def loaded(place: str, dtype: str) -> tuple[Any, Any]:
-    """Return the model and the tokenizer of a checkpoint.
-
-    Raises:
-        ConfigError: if there is none, or it lacks weights.
-    """
+    """Return the model and the tokenizer of a checkpoint."""
     path = Path(place)
     given = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
     source = str(path.parent) if given else place
@@ -162,13 +158,9 @@ def loaded(place: str, dtype: str) -> tuple[Any, Any]:
 
 
 class Reader:
-    """A checkpoint that reads a window; what it has read is kept in checkpoints.
+    """A model that reads a window; what it has read is kept in checkpoints.
 
-    Args:
-        model: in evaluation mode.
-        tokens: `(longest + 1,)`.
-        size: bytes of all of them but the first.
-        progress: told whether a checkpoint is due.
+    `tokens` are `(longest + 1,)`; `size` counts the bytes of all but the first.
     """
 
     def __init__(

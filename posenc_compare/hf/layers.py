@@ -28,15 +28,10 @@ class Layer(nn.Module):
     of `nn.DataParallel`. The parameters of schemes have their names below the model,
     and none here.
 
-    Args:
-        number: of the layer, from 0.
-        index: of its scheme among `schemes`; None if it keeps its rotary positions.
-        first: whether it is the first layer that has a scheme.
-        schemes: of the model, each once.
-        keep_rotary: whether its rotary positions stay.
-        generator: of what schemes draw while the layer trains.
-        before: attention that the model had before.
-        owner: of the caches that the model fills, another in each `apply`.
+    `index` is that of its scheme among `schemes`, which holds each once; None if the
+    layer keeps its rotary positions. `generator` is for what schemes draw while the
+    layer trains. `owner` names the caches that the model fills, another in each
+    `apply`.
     """
 
     def __init__(
@@ -81,11 +76,7 @@ class Layer(nn.Module):
             yield prefix, self
 
     def scheme(self, device: torch.device) -> Scheme:
-        """Return the scheme of the layer, ready for tensors of a device.
-
-        Raises:
-            UnsupportedModelError: if an adapter or an offload keeps it from its work.
-        """
+        """Return the scheme of the layer, ready for tensors of a device."""
         assert self.index is not None
         return _ready(self.schemes[self.index], device)
 
@@ -96,7 +87,7 @@ class Layer(nn.Module):
 
 @dataclass
 class Given:
-    """What attention is given in one call; travels with the mask of that call.
+    """The input of attention in one call, which travels with the mask of that call.
 
     Attributes:
         layer: that is called.
@@ -157,7 +148,7 @@ def _ready(module: nn.Module, device: torch.device) -> Scheme:
 
 
 def _active(module: nn.Module) -> Scheme:
-    """Return the scheme that works, of the copies that PEFT trains."""
+    """Return the scheme that is active among the copies that PEFT trains."""
     found: Any = module
     while not isinstance(found, Scheme):
         saved = getattr(found, "modules_to_save", None)
@@ -178,6 +169,6 @@ def _active(module: nn.Module) -> Scheme:
 
 
 def _forgive(_: nn.Module, keys: Any) -> None:
-    """Miss no parameters under a name that `state_dict` has not."""
+    """Report no parameter as missing whose name `state_dict` does not have."""
     hidden = f".{LAYER}."
     keys.missing_keys[:] = [one for one in keys.missing_keys if hidden not in one]

@@ -52,7 +52,7 @@ class Rotation:
     Attributes:
         layer: its number.
         width: channels of a head.
-        pairs: of channels; the first turns towards the second.
+        pairs: of channels; the first rotates towards the second.
         frequencies: `(pair,)` float64, radians per position, positive.
         factor: of the channels that are rotated; None if it cannot be measured.
         scale: of scores before the softmax, in parts of 1/sqrt(width); None if it
@@ -83,7 +83,7 @@ def neutral(pair: Any) -> Any:
 
 
 class _Met(TorchFunctionMode):
-    """The queries and keys that layers multiply, while this is entered.
+    """Record the queries and keys that layers multiply, while this is entered.
 
     Rotary tables are neutral if `plain`. `states` replace those of
     the modules that they belong to, which are recorded. Of `tokens`, only the last is
@@ -180,7 +180,7 @@ class _Met(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _keep(self, q: Any, k: Any) -> None:
-        """Keep queries and keys of the last token, if these are such."""
+        """Keep queries and keys of the last token, if the arguments are such."""
         if self.inside[-1] < 0 or not (isinstance(q, Tensor) and isinstance(k, Tensor)):
             return
         if q.dim() < 3 or q.shape[-1] != k.shape[-1] or q.shape[-1] < 2:
@@ -226,9 +226,9 @@ def meet(
     """Return what layers multiply in texts of one token at a position.
 
     The last text, if there are several, is a token at the position `reach`: some
-    models turn by what the longest text is. Layers are given the states that they had
-    elsewhere, if these are known, so that each of them is measured alone. With an axis,
-    ids have several, and are 0 along the others.
+    models rotate by the length of the longest text. Layers are given the states that
+    they had elsewhere, if these are known, so that each of them is measured alone. With
+    an axis, ids have several, and are 0 along the others.
 
     A model that takes no position ids reads a text of equal tokens up to the position.
     """
@@ -255,7 +255,7 @@ def _takes_positions(model: Any) -> bool:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model in evaluation mode; each module is as it was after it."""
+    """Put a model in evaluation mode; on exit each module has its mode of before."""
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -304,9 +304,6 @@ def rotations(
 
     Positions from 0 to `length` are tried, with a text at `reach` beside them. With an
     axis, ids move along that axis of several.
-
-    Raises:
-        UnsupportedModelError: if there are no products of queries and keys.
     """
     name = type(model).__name__
     if not layers_of(model):
@@ -380,7 +377,7 @@ def _unmoved(start: Products, moved: Products) -> bool:
 
 
 def _same(one: Rotation, other: Rotation) -> bool:
-    """Return whether two products of a layer are turned alike."""
+    """Return whether two products of a layer are rotated alike."""
     if one.frequencies is None or other.frequencies is None:
         return one.fault == other.fault and one.pairs == other.pairs
     close = torch.allclose(one.frequencies, other.frequencies, rtol=EXACT, atol=0)

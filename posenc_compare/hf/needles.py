@@ -72,25 +72,15 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Needle:
-    """A fact in a text.
-
-    Attributes:
-        kind: name of its kind.
-        depth: in which fifth of the text it stands, from 0.
-        start: index of its first token.
-        tokens: `(token,)`.
-        stem: `(token,)`, the question.
-        branches: tokens of each candidate, behind the question.
-        answer: index of the right candidate.
-    """
+    """A fact in a text."""
 
     kind: str
-    depth: int
-    start: int
-    tokens: Tensor
-    stem: Tensor
-    branches: tuple[tuple[int, ...], ...]
-    answer: int
+    depth: int  # in which fifth of the text it stands, from 0
+    start: int  # index of its first token
+    tokens: Tensor  # (token,)
+    stem: Tensor  # (token,), the question
+    branches: tuple[tuple[int, ...], ...]  # tokens of each candidate, behind `stem`
+    answer: int  # index of the right candidate
 
 
 @dataclass(frozen=True)
@@ -111,10 +101,6 @@ def haystack(
 
     The needles stand behind equal shares of the filler, with half a share at each end.
     Which kind comes first at a depth, and all keys and values, are drawn.
-
-    Raises:
-        ConfigError: if there are too many needles, or too many for the length.
-        CorpusError: if the filler is too short, or has unknown characters.
     """
     draw = np.random.default_rng(seed)
     made: list[list[Needle]] = [[] for _ in range(DEPTHS)]

@@ -19,6 +19,7 @@ from posenc_compare.attention import Mask, Session
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.schemes import Scheme, Variant
 
+ROTATED = ("query", "key", "pair_bias", "scores", "values", "weights")
 ATTACHED = "posenc_compare_pass"
 DRAWN = "posenc_compare_drawn"
 LOOKS = "a scheme looks at masks and keys; torch.compile(model) would work"
@@ -27,32 +28,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class Pass:
-    """One forward pass, as all layers of one kind of mask see it.
+    """One forward pass, as all layers of one kind of mask see it."""
 
-    Attributes:
-        seen: `(batch, 1, query, key)` whether a query sees a key.
-        dropped: tokens before the first key, which a cache has dropped.
-        past: keys before the first query.
-        real: `(batch, token)` bool, which of all tokens are no padding; None if all.
-        window: how many keys a query sees, itself included; None for all.
-        position_ids: `(batch or 1, query)`, as the model has them.
-        session: made by the first layer that asks.
-        capped: schemes with their logits capped.
-        name: that no other pass has.
-    """
-
-    seen: Tensor
-    dropped: int
-    past: int
-    real: Tensor | None
-    window: int | None
-    position_ids: Tensor | None = None
+    seen: Tensor  # (batch, 1, query, key) whether a query sees a key
+    dropped: int  # tokens before the first key, which a cache has dropped
+    past: int  # keys before the first query
+    real: Tensor | None  # (batch, token) bool, False for padding; None if there is none
+    window: int | None  # how many keys a query sees, itself included; None for all
+    position_ids: Tensor | None = None  # (batch or 1, query), as the model has them
     session: Session | None = field(default=None, repr=False)
     capped: dict[Scheme, Scheme] = field(default_factory=dict, repr=False)
-    name: object = field(default_factory=object, repr=False)
+    name: object = field(default_factory=object, repr=False)  # unique to this pass
 
     def told(self, position_ids: Tensor | None) -> None:
-        """Take the position ids that a layer is given; a pass that has others is new.
+        """Set the position ids that a layer is given; other ids begin a new session.
 
         A mask that a user made may come again in another pass.
         """
@@ -104,12 +93,7 @@ class Pass:
         return self.dropped + self.keys
 
     def begin(self, schemes: Sequence[Scheme]) -> Session:
-        """Return the session of this pass; its first scheme embeds tokens for all.
-
-        Raises:
-            UnsupportedModelError: if the mask is another than a `Mask` can state, or
-                position ids count otherwise than the tokens stand.
-        """
+        """Return the session of this pass; its first scheme embeds tokens for all."""
         if self.session is None:
             state, generator = getattr(self.position_ids, DRAWN, None), None
             if state is not None:
@@ -148,6 +132,27 @@ class Pass:
                 return given.to(device), begun.to(device)
         self._check_ids(ids[None], torch.ones_like(ids[None]).bool())
         return ids, None
+
+    def check_counted(self, schemes: Sequence[Scheme]) -> None:
+        """Refuse schemes of rotated queries and keys where the rotation counts padding.
+
+        A model without position ids counts all tokens, and a scheme those that are no
+        padding: two numberings in one layer.
+        """
+        reads = any(scheme.acts_at(door) for scheme in schemes for door in ROTATED)
+        if self.real is None or not reads:
+            return
+        real = self.real[:, : self.tokens]
+        counted = (real.cumsum(dim=1) - 1)[:, -self.queries :]
+        given = self.position_ids
+        if given is None:
+            given = torch.arange(self.tokens - self.queries, self.tokens)
+        if ((given.to(counted.device) != counted) & real[:, -self.queries :]).any():
+            raise UnsupportedModelError(
+                f"keep_rotary: position_ids must count the tokens that are no padding, "
+                f"as {schemes[0].name} does, got ids that count all; position_ids="
+                f"(attention_mask.cumsum(1) - 1).clamp(min=0) would work"
+            )
 
     def _check_ids(self, ids: Tensor, real: Tensor) -> None:
         """Refuse ids that count neither all tokens nor those that are no padding.

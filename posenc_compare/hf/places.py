@@ -38,12 +38,7 @@ class Place:
 
 
 def places_of(model: nn.Module) -> list[Place]:
-    """Return attention of every layer of a causal model, in their order.
-
-    Raises:
-        UnsupportedModelError: if the model places tokens by code of its own, or keeps
-            its attention from being replaced.
-    """
+    """Return attention of every layer of a causal model, in their order."""
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
         inside = [one for one in INSIDE if hasattr(model, one.removesuffix("()"))]

@@ -44,11 +44,6 @@ def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Compari
         given: fields of `Checkpoint` by name.
         work: fields of `Work` by name.
         windows: of the longest length that are read, a cell for each.
-
-    Raises:
-        ConfigError: if a value cannot be used, or the model has not one kind of rotary
-            positions that a scheme here has too.
-        CorpusError: if the text is too small.
     """
     plan = _Plan(model, work, windows)
     setting = Checkpoint(**plan.facts, seed=windows - 1, **given).resolve(load_corpus)
@@ -132,11 +127,7 @@ class _Plan:
         )
 
     def remarks(self, longest: int, rules: str) -> tuple[str, ...]:
-        """Return why nothing is evaluated under a rule, if nothing is.
-
-        Raises:
-            ConfigError: if a rule is unknown, or the rope is scaled already.
-        """
+        """Return why nothing is evaluated under a rule, if nothing is."""
         kind, beyond = self.rotary.rope_type, max(longest, 2 * self.trained)
         scales = rules_for(self.variant.build(self.geometry), beyond, rules)
         if not scales and rules != "all":

@@ -120,9 +120,6 @@ class Reader:
         """Return outputs of texts `(row, token)` that are read in parts, with a cache.
 
         Without a cache the model makes one; `given` are arguments of whole texts.
-
-        Raises:
-            NotApplicableError: if the model has no cache.
         """
         name, found, end = cache_name(self.arguments), [], 0
         if name not in self.arguments or not self.causal:
@@ -140,11 +137,7 @@ class Reader:
         return torch.cat(found, dim=1)
 
     def padded(self, *, left: bool) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return two texts, the first of them padded, and their mask and positions.
-
-        Raises:
-            NotApplicableError: if the model takes no mask.
-        """
+        """Return two texts, the first of them padded, and their mask and positions."""
         if "attention_mask" not in self.arguments:
             raise NotApplicableError("takes no attention_mask")
         first, second = self.ids[:1], self.ids[1:]
@@ -209,12 +202,7 @@ def _padded_cached(r: Reader) -> tuple[Tensor, Tensor]:
 
 
 def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
-    """Read two documents in one row, separated by a mask or by position ids alone.
-
-    Raises:
-        NotApplicableError: if the model takes no position ids, or a mask would replace
-            its narrower window.
-    """
+    """Read two documents in one row, separated by a mask or by position ids alone."""
     ids, rest = r.ids[:1], r.tokens - r.half
     window = getattr(r.config, "sliding_window", None)
     if not by_ids and window and window < rest:
@@ -297,7 +285,8 @@ def mixes(model: Any) -> bool:
 def tokens_of(config: Any, tokens: int = 0) -> int:
     """Return how many tokens of a row are read; see `check`.
 
-    By default none of a text, also padded by a quarter, is turned as in longer ones.
+    By default a text, even padded by a quarter, is too short for models that rotate
+    longer texts otherwise.
     """
     longest = min([config_length(config), *length_limits(config)])
     tokens = tokens or min(MOST, longest * 4 // 5)

@@ -59,12 +59,7 @@ class Target:
 
 
 def target(model: str, length: int) -> Target:
-    """Return a model and a length that it is to read; no weights are loaded.
-
-    Raises:
-        ConfigError: if the model has not one kind of rotary positions that `rope` has
-            too, or they are scaled already.
-    """
+    """Return a model and a length that it is to read; no weights are loaded."""
     check_whole("length", length, 1, 1 << 24)
     config = configuration_in(local_place(model, DESCRIBED))
     rotary, own = one_rope(config)

@@ -56,7 +56,7 @@ BITS = {
         f"{filler}_bits_per_byte",
         unit="bits per byte",
         better="lower",
-        zero="every token is foreseen",
+        zero="every token is predicted",
         x=LENGTH,
         title=f"bits per byte of {words} with needles",
     )
@@ -122,12 +122,8 @@ def retrieval(variant: Variant, setting: Retrieval, progress: Progress) -> Resul
 class Reading:
     """A text that a model has read, and goes on from.
 
-    Args:
-        model: in evaluation mode, with the scheme that it reads with.
-        tokens: `(token,)`.
-
-    Attributes:
-        nats: of all tokens but the first, each predicted from those before it.
+    `tokens` are `(token,)`. `nats` are those of all tokens but the first, each
+    predicted from those before it.
     """
 
     def __init__(self, model: PreTrainedModel, tokens: Tensor) -> None:
@@ -143,8 +139,7 @@ class Reading:
     def logits(self, tokens: Tensor) -> Tensor:
         """Return the logits of the next token, `(vocabulary,)`, on the CPU.
 
-        Args:
-            tokens: `(token,)` behind the text; the next call begins behind the text.
+        `tokens`, `(token,)`, stand behind the text; so do those of the next call.
         """
         last = self._states(tokens)[-1]
         self.cache.crop(-len(tokens))
@@ -159,11 +154,7 @@ class Reading:
 
 
 def filler_of(setting: Retrieval, filler: str) -> str:
-    """Return the text of a filler, from the held-out documents one behind the other.
-
-    Raises:
-        CorpusError: if the corpus has changed, or is too small.
-    """
+    """Return the text of a filler, from the held-out documents one behind the other."""
     places, wanted = setting.places[:2], setting.corpus_sha256
     if filler == "source":
         places, wanted = (STDLIB, ""), setting.source_sha256

@@ -113,10 +113,7 @@ def rotary_of(config: PreTrainedConfig) -> list[Rotary]:
 def rotary_in(model: Any, config: PreTrainedConfig) -> list[Rotary]:
     """Return what the layers of a small random model rotate, as `rotary_of`.
 
-    Layers without rotation stand alone if there are no others.
-
-    Raises:
-        UnsupportedModelError: if the model has no attention that can be measured.
+    Rows of layers without rotation come last.
     """
     length = config_length(config)
     limits = length_limits(config)
@@ -162,12 +159,7 @@ def _level(attention: nn.Module) -> None:
 
 
 def one_rope(config: Any) -> tuple[Rotary, Variant]:
-    """Return the rotary positions of a model that has one kind, and their scheme.
-
-    Raises:
-        UnsupportedModelError: if it has several, or those are of no scheme here, or
-            `hf convert` made its weights for the other layout.
-    """
+    """Return the rotary positions of a model that has one kind, and their scheme."""
     check_converted(config)
     turning = [one for one in rotary_of(config) if one.rope_type != "none"]
     first = turning[0]
@@ -295,7 +287,7 @@ class _Backwards(Wrapper):
 
 
 def _matched(row: Rotary, one: Rotation, config: Any) -> Rotary:
-    """Return a row with the scheme that the configuration states and comes nearest."""
+    """Return a row with the nearest of the schemes that the configuration states."""
     found, faults = [], []
     size = config_length(config)
     backwards = all(first > second for first, second in one.pairs)

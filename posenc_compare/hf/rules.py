@@ -11,9 +11,6 @@ def rules_for(own: Scheme, length: int, rules: str) -> dict[str, Scheme]:
     """Return the schemes that read a length under each rule, by name of the rule.
 
     Up to the trained length there is none. `rules` are comma-separated, or `all`.
-
-    Raises:
-        ConfigError: if a rule is unknown, or none is named.
     """
     every = {n: s for n, (s,) in schemes_for_length([own], length).items()}
     asked = [rule.strip() for rule in rules.split(",") if rule.strip()]

@@ -11,11 +11,7 @@ AFTER = ("offset_bias", "pair_bias", "scores", "weights")  # would be capped too
 
 
 class Capped(Wrapper):
-    """A scheme whose logits are capped before the mask.
-
-    Raises:
-        UnsupportedModelError: if the scheme adds to the products of queries and keys.
-    """
+    """A scheme whose logits are capped before the mask."""
 
     def __init__(self, inner: Scheme, cap: float) -> None:
         super().__init__(inner.geometry, inner)

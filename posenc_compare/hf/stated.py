@@ -60,11 +60,7 @@ class Stated:
 
     @cached_property
     def stock(self) -> Any:
-        """Return the class of transformers with the weights of the copy.
-
-        Raises:
-            NotApplicableError: if there is none, or its weights are others.
-        """
+        """Return the class of transformers with the weights of the copy."""
         if self.kind is None:
             raise NotApplicableError("transformers has no class of its configuration")
         config = copy.deepcopy(self.own.config)
@@ -107,11 +103,7 @@ class Stated:
 
     @property
     def turns(self) -> bool:
-        """Return whether rotation alone places tokens, as the configuration states.
-
-        Raises:
-            NotApplicableError: if it does not.
-        """
+        """Return whether rotation alone places tokens, as the configuration states."""
         try:
             layers = self.sought
         except NotApplicableError:

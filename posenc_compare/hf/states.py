@@ -47,10 +47,6 @@ def extended(scheme: Scheme, given: Given, key: Tensor) -> Tensor | None:
     """Return the token state of all keys, if the scheme has one.
 
     `key` is `(batch, key_heads, key, head_dim)` as the cache has them.
-
-    Raises:
-        UnsupportedModelError: if the cache has keys that this model did not put there,
-            earlier tokens have no state, or padding stands between the tokens.
     """
     now, number, states = given.now, given.layer.number, scheme.acts_at("token_state")
     kept, own = _kept(given), _Stored(_marks(key))

@@ -62,9 +62,6 @@ def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
 
     It computes in float64, or in float32 if its code is for that alone. The state of
     random numbers stays as it is. `kind` is the class of the model.
-
-    Raises:
-        UnsupportedModelError: if no such model can be built.
     """
     if kind is AutoModelForCausalLM and type(config) not in CAUSAL:
         raise UnsupportedModelError(

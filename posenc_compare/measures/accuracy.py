@@ -18,7 +18,7 @@ AREA = Quantity(
     "accuracy_area",
     unit="share",
     better="higher",
-    zero="no token that counts is foreseen at any length",
+    zero="no token that counts is predicted at any length",
     title="area under accuracy",
 )
 MASTERED = Quantity(

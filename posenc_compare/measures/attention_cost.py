@@ -69,19 +69,12 @@ QUANTITIES = (*FORWARD, *GRADIENT, *DECODE, FORWARD_MEMORY, GRADIENT_MEMORY, PAR
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one layer is given: tokens, and their queries, keys and values.
+    """What one layer is given: tokens, and their queries, keys and values."""
 
-    Attributes:
-        x: `(1, n, width)`.
-        q: `(1, heads, n, head_dim)`.
-        k: the same.
-        v: the same.
-    """
-
-    x: Tensor
-    q: Tensor
-    k: Tensor
-    v: Tensor
+    x: Tensor  # (1, n, width)
+    q: Tensor  # (1, heads, n, head_dim)
+    k: Tensor  # the same
+    v: Tensor  # the same
 
     @classmethod
     def of(cls, probe: Probe, count: int) -> "Inputs":
@@ -125,8 +118,9 @@ def attention_cost(variant: Variant, probe: Probe, progress: Progress) -> Result
     if probe.grid:
         x, note = probe.positions, "measured in a sequence only"
         return Result([Row(q.name, None, x, note=note) for q in QUANTITIES])
-    scheme = probe.build(variant).requires_grad_(True)
-    rows = [Row(PARAMETERS.name, sum(p.numel() for p in scheme.parameters()))]
+    scheme = probe.build(variant, trains=True)
+    trained = (p.numel() for p in scheme.parameters() if p.requires_grad)
+    rows = [Row(PARAMETERS.name, sum(trained))]
     for part in SHORTER:
         count = probe.positions // part
         if count > 1:
@@ -229,7 +223,7 @@ def _explained(scheme: Scheme, probe: Probe, inputs: Inputs) -> Explanation:
 
 
 def _path(found: Explanation) -> str:
-    """Say which path is taken, and why none of those that are faster."""
+    """Return which path is taken, and why none of those that are faster."""
     reasons = [f"{name}: {found.others[name]}" for name in found.faster]
     return "; ".join([f"path {found.path}", *reasons])
 
@@ -241,10 +235,7 @@ def _timed(
 ) -> tuple[float, float]:
     """Return the median seconds of a run and of its floor, in turn in every round.
 
-    Args:
-        prepared: returns a new run of what is timed; what it does itself is not timed.
-        floor: what it is compared with.
-        device: where both compute.
+    `prepared` returns a new run; what it does itself is not timed.
     """
     taken: list[tuple[float, float]] = []
     while len(taken) < ROUNDS + 1:

@@ -29,6 +29,7 @@ from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.train.progress import Progress
 
 SEQUENCES = 8
+TINY = 1e-30  # sum of the weights of a query that looks nowhere
 MULTIPLES = (1, 2, 4, 8, 16)  # lengths of texts, in the lengths that schemes are for
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8)  # distances, likewise
 
@@ -54,6 +55,7 @@ KEYS = Quantity(
     "attention_reach",
     quantities=(BEYOND, KEYS),
     views=(Headline(BEYOND, "16 L", 1.0), Curve(KEYS)),
+    version=2,
 )
 def attention_reach(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Attention mass beyond a distance, and effective number of keys, untrained.
@@ -81,7 +83,10 @@ def attention_reach(variant: Variant, probe: Probe, progress: Progress) -> Resul
             rows.append(Row(KEYS.name, None, count, note=note))
             rows += [Row(BEYOND.name, None, s, case, note) for s in far]
             continue
-        rows.append(Row(KEYS.name, float(effective_keys(weights).mean()), count))
+        shares = weights
+        if scheme.acts_at("weights"):  # whose sum may be below 1, as beside a sink
+            shares = weights / weights.sum(dim=-1, keepdim=True).clamp(min=TINY)
+        rows.append(Row(KEYS.name, float(effective_keys(shares).mean()), count))
         for share, distance in far.items():
             beyond = weights[..., : count - distance].sum(dim=-1).mean()
             rows.append(Row(BEYOND.name, float(beyond), share, case))

@@ -53,11 +53,6 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
     If `count` is given, only so many are asked for, the first ones.
 
     A scheme that acts nowhere has one code for all, the number 0.
-
-    Raises:
-        NoCodeError: if what the scheme does depends on more than the position or the
-            distance, or shows in no vector.
-        UndefinedPositionError: if it does not define so many positions.
     """
     if scheme.acts_at("embed"):
         session = probe.session(scheme, probe.arange(count or probe.positions))
@@ -92,12 +87,7 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
 
 
 def position_codes(scheme: Scheme, probe: Probe) -> Tensor:
-    """Return the codes of all positions of the probe, `(position, channel)` float64.
-
-    Raises:
-        NoCodeError: if positions have none.
-        UndefinedPositionError: if the scheme does not define so many.
-    """
+    """Return the codes of all positions of the probe, `(position, channel)` float64."""
     code = code_of(scheme, probe)
     if code.of != "position":
         raise NoCodeError("adds no code to tokens")

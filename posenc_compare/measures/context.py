@@ -22,21 +22,21 @@ FULL = Quantity(
     "full_bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="every byte beyond the training length is foreseen in its whole context",
+    zero="every byte beyond the training length is predicted in its whole context",
     title="beyond L: full context",
 )
 SLIDING = Quantity(
     "sliding_bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="the same bytes are all foreseen in windows of L that slide by L/16",
+    zero="the same bytes are all predicted in windows of L that slide by L/16",
     title="sliding windows of L",
 )
 FRESH = Quantity(
     "fresh_bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="the same bytes are all foreseen in windows of L side by side",
+    zero="the same bytes are all predicted in windows of L side by side",
     title="fresh windows of L",
 )
 GAIN = Quantity(
@@ -64,7 +64,7 @@ BEYOND = Quantity(
     "beyond_bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="every byte beyond the training length is foreseen",
+    zero="every byte beyond the training length is predicted",
     x="test length, in bytes",
     title="bits per byte of the bytes beyond the training length",
 )
@@ -72,7 +72,7 @@ TRUNCATED = Quantity(
     "truncated_bits_per_byte",
     unit="bits per byte",
     better="lower",
-    zero="every byte is foreseen in windows of x bytes that slide by half of that",
+    zero="every byte is predicted in windows of x bytes that slide by half of that",
     x="context, in bytes",
     title="bits per byte against truncated context",
 )
@@ -102,11 +102,7 @@ class Scores:
     truncated: dict[int, Tensor] = field(default_factory=dict)
 
     def rows(self, notes: dict[int, str]) -> list[Row]:
-        """Return the rows of all quantities of context.
-
-        Args:
-            notes: why a test length has no scores.
-        """
+        """Return the rows of all quantities of context."""
         if self.sliding is None:
             return []
         longest = max(self.full)

@@ -77,6 +77,7 @@ def cost(variant: Variant, setting: Training, progress: Progress) -> Result:
         id(parameter): parameter.numel()
         for scheme in trainer.model.own
         for parameter in scheme.parameters()
+        if parameter.requires_grad
     }
     peak = _peak(variant, replace(some, steps=1))
     ends: list[float] = []

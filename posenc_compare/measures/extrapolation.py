@@ -65,7 +65,7 @@ BITS = Scoring(
         "bits_per_byte",
         unit="bits per byte",
         better="lower",
-        zero="every held-out byte is foreseen; 8 is a uniform guess",
+        zero="every held-out byte is predicted; 8 is a uniform guess",
         x="test length, in bytes",
         title="bits per byte",
     ),
@@ -73,7 +73,7 @@ BITS = Scoring(
         "read_bits_per_byte",
         unit="bits per byte",
         better="lower",
-        zero="every held-out byte is foreseen; 8 is a uniform guess",
+        zero="every held-out byte is predicted; 8 is a uniform guess",
         x="test length, in bytes",
         title="bits per byte of trained networks, read under a scaling",
     ),
@@ -81,7 +81,7 @@ BITS = Scoring(
         "floor_bits_per_byte",
         unit="bits per byte",
         better="neither",
-        zero="every held-out byte is foreseen by an n-gram model of the training bytes",
+        zero="an n-gram model of the training bytes predicts every held-out byte",
         x="test length, in bytes",
         title="bits per byte of n-gram models",
     ),
@@ -89,7 +89,7 @@ BITS = Scoring(
         "training_bits",
         unit="bits per byte",
         better="lower",
-        zero="every training byte is foreseen (mean of the last tenth of the steps)",
+        zero="every training byte is predicted (mean of the last tenth of the steps)",
     ),
     CONTEXT_QUANTITIES,
 )
@@ -98,7 +98,7 @@ ACCURACY = Scoring(
         "accuracy",
         unit="share",
         better="higher",
-        zero="no token that counts is foreseen",
+        zero="no token that counts is predicted",
         x="test length, in tokens",
         title="accuracy",
     ),
@@ -106,7 +106,7 @@ ACCURACY = Scoring(
         "read_accuracy",
         unit="share",
         better="higher",
-        zero="no token that counts is foreseen",
+        zero="no token that counts is predicted",
         x="test length, in tokens",
         title="accuracy of trained networks under other conditions",
     ),
@@ -114,7 +114,7 @@ ACCURACY = Scoring(
         "floor_accuracy",
         unit="share",
         better="neither",
-        zero="a model without a network foresees no token that counts",
+        zero="a model without a network predicts no token that counts",
         x="test length, in tokens",
         title="accuracy of models without a network",
     ),
@@ -122,7 +122,7 @@ ACCURACY = Scoring(
         "training_bits_per_token",
         unit="bits per token",
         better="lower",
-        zero="every training token is foreseen (mean of the last tenth of the steps)",
+        zero="every training token is predicted (mean of the last tenth of the steps)",
     ),
     ACCURACY_QUANTITIES,
 )
@@ -219,11 +219,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
 
 
 def _check_tests(task: Task, setting: Training) -> None:
-    """Refuse weights where tests are read window by window, before training.
-
-    Raises:
-        PluginError: if a task of documents, or one that slides, weighs its tests.
-    """
+    """Refuse weights where tests are read window by window, before training."""
     slides = type(task).sliding is not Task.sliding
     for length in setting.test_lengths if slides or task.documents else ():
         if task.test(length).weights is not None:
@@ -240,11 +236,7 @@ def _tested(
     schemes: Sequence[Scheme],
     progress: Progress,
 ) -> tuple[Tensor | None, str]:
-    """Return the score of every token, or why there is none.
-
-    Raises:
-        ConfigError: if the scheme as it was trained cannot be used.
-    """
+    """Return the score of every token, or why there is none."""
     try:
         return tests.run(batch, case, schemes, progress), ""
     except UndefinedPositionError as error:

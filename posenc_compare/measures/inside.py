@@ -37,7 +37,7 @@ from posenc_compare.schemes.shared.rotation import PAIRS, Rotation, rotation_ang
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch
-from posenc_compare.train.decoder import Decoder, Layer
+from posenc_compare.train.decoder import Decoder, Layer, ids_of
 from posenc_compare.train.progress import Progress
 from posenc_compare.train.trainer import trainer_of
 
@@ -132,10 +132,7 @@ def inside(variant: Variant, setting: Training, progress: Progress) -> Result:
 def _asked(model: Decoder, batch: Batch, before: Tensor) -> Result:
     """Return the answers of a trained network on some sequences.
 
-    Args:
-        model: the network.
-        batch: sequences to read.
-        before: size of each channel of the token vectors at the start.
+    `before` is the size of each channel of the token vectors at the start.
     """
     after = _sizes(model)
     rows = [
@@ -160,10 +157,14 @@ def _asked(model: Decoder, batch: Batch, before: Tensor) -> Result:
         arrays["trained_bias"] = bias.tolist()
     use = _use(model, states)
     if use is None:
-        rows.append(Row(SLOW.name, None, note="rotates no pairs, or by head"))
+        rows.append(Row(SLOW.name, None, note="no plain rotation"))
     else:
         arrays["pair_use"] = use.tolist()
-        slower = use[:, use.shape[1] // 2 :].sum(dim=1) / use.sum(dim=1)
+        pairs = use.shape[1]
+        slower = use[:, pairs // 2 :].sum(dim=1)
+        if pairs % 2:  # half of the pair in the middle
+            slower = slower - use[:, pairs // 2] / 2
+        slower = slower / use.sum(dim=1)
         rows.append(Row(SLOW.name, float(slower.mean())))
     return Result(rows, arrays)
 
@@ -175,8 +176,10 @@ def _sizes(model: Decoder) -> Tensor:
 
 
 def _session(model: Decoder, batch: Batch) -> Session:
+    """Return a pass with the random ids, if the scheme draws any, of a test."""
     positions = batch.positions_for(model.axes).to(batch.tokens.device)
-    return Session(model.own, positions, batch=len(batch.tokens))
+    ids = ids_of(0, "test")
+    return Session(model.own, positions, generator=ids, batch=len(batch.tokens))
 
 
 def _embedded(model: Decoder, batch: Batch, session: Session) -> Tensor:
@@ -216,8 +219,7 @@ def explained(state: Tensor) -> float:
 
     The map is fitted on the first half of the sequences, and tested on the others.
 
-    Args:
-        state: `(sequence, seq, width)`.
+    `state` is `(sequence, seq, width)`.
     """
     count, length, _ = state.shape
     x = state.double().cpu()
@@ -247,7 +249,10 @@ def _distances(model: Decoder, batch: Batch, states: list[Tensor]) -> list[Row]:
         logits = session.logits(number, q * layer.query_gain, k, x=seen)
         scheme = session.scheme(number)
         weights = scheme.weights(logits, session.call(number, q, k, x=seen))
-        weights = logits.softmax(dim=-1) if weights is None else weights
+        if weights is None:
+            weights = logits.softmax(dim=-1)
+        else:  # their sum may be below 1, as beside a sink
+            weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=TINY)
         means = (weights.double() * back).sum(dim=-1).mean(dim=(0, 2)).tolist()
         rows.append(Row(DISTANCE.name, math.fsum(means) / len(means), number + 1))
         rows += [
@@ -274,7 +279,8 @@ def _bias(model: Decoder, batch: Batch) -> Tensor | None:
     width, first = model.embedding.embedding_dim, next(_layers(model))[1]
     x = torch.zeros(1, len(positions), width, device=positions.device)
     zeros = x.unflatten(2, (first.heads, -1)).transpose(1, 2)
-    found = Session(model.own, positions).logits(0, zeros, zeros, x=x)[0]
+    session = Session(model.own, positions, generator=ids_of(0, "test"))
+    found = session.logits(0, zeros, zeros, x=x)[0]
     return found.double().cpu() if found[found.isfinite()].any() else None
 
 

@@ -10,9 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 def peak_memory(run: Callable[[], object], device: str) -> int:
     """Return the most bytes of tensors on a device that a run adds at a time.
 
-    Args:
-        run: what is measured; it is called once.
-        device: where its tensors lie.
+    The run is called once.
     """
     if device != "cpu":
         before = torch.cuda.memory_allocated(device)

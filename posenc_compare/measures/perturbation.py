@@ -74,7 +74,7 @@ BIAS = Quantity(
         Headline(NORMED, "N(0, 1)"),
         Headline(BIAS),
     ),
-    version=2,
+    version=3,
 )
 def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Size and angle of the change to tokens, queries, keys or logits.
@@ -89,7 +89,9 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
         Rows for tokens by how they are drawn, for queries, for keys (cases `query`,
         `key`), unless a scheme gives them more channels. For the logits, `bias_share`
         b / (b + c), the mean over heads; b and c are the variances over keys of the
-        bias and of the content logits. Where a scheme does not act, its change is 0.
+        bias and of the content logits. The bias is what queries and keys of zeros
+        leave, or, where it depends on queries, what is added to their products. Where
+        a scheme does not act, its change is 0.
     """
     scheme = probe.build(variant)
     rows = []
@@ -103,7 +105,9 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
         after = ask(scheme, door, before, call.q_positions, call)
         if scheme.facts.widens == 1:  # else there is nothing to compare with
             rows += _change(before, after, door)
-    rows.append(Row(BIAS.name, _bias_share(scheme, probe)))
+    share = _bias_share(scheme, probe)
+    note = "changes logits by no bias" if share is None else ""
+    rows.append(Row(BIAS.name, share, note=note))
     return Result(rows)
 
 
@@ -147,14 +151,26 @@ def _nearest(x: Tensor, vocabulary: Tensor) -> Tensor:
     )
 
 
-def _bias_share(scheme: Scheme, probe: Probe) -> float:
-    """Return the mean over heads of the bias's share of variance."""
+def _bias_share(scheme: Scheme, probe: Probe) -> float | None:
+    """Return the mean over heads of the bias's share of variance.
+
+    None if the scheme changes logits in another way.
+    """
     tokens = min(probe.tokens, probe.positions)
     x = probe.normal("tokens", 1, tokens, probe.width)
     q, k = probe.queries_of(scheme, x), probe.heads_of(x, "key")
     session = probe.session(scheme, probe.arange(tokens))
     logits, bias = (session.logits(0, q * on, k * on, x=x) for on in (1, 0))
     seen = logits.isfinite()
+    call = session.call(0, q, k, x=x)
+    q = ask(scheme, "query", call.q, call.q_positions, call)
+    k = ask(scheme, "key", call.k, call.k_positions, call)
+    added = logits - q @ k.mT * scheme.scale(call.q.shape[-1])
+    if scheme.acts_at("scores"):
+        if added[seen].any() and not bias[seen].any():
+            return None
+    elif scheme.acts_at("pair_bias"):
+        bias = added
     of_bias, of_content = (_variance(part, seen) for part in (bias, logits - bias))
     return float((of_bias / (of_bias + of_content)).mean())
 

@@ -6,7 +6,8 @@ a sequence; what it leaves unchanged gives no array.
 
 Definition of `similarity`: for an offset o, the mean over positions p of
 `cos(code(p), code(p + o))`, with the code of a position as `embed` makes it of a zero
-vector, or else as `key` makes it of a vector of ones. On a grid, the cosine of the
+vector, or else as `key` makes it of a vector of ones. A scheme that also acts where
+keys do not show it has none. On a grid, the cosine of the
 codes of its middle cell and of each cell.
 """
 
@@ -24,6 +25,7 @@ from posenc_compare.errors import (
     PosencError,
     UndefinedPositionError,
 )
+from posenc_compare.measures.codes import BEYOND
 from posenc_compare.measures.distance_decay import own_angles
 from posenc_compare.measures.measure import Result, register_measure
 from posenc_compare.measures.probe import Probe
@@ -40,7 +42,7 @@ OFFSETS = 128  # offsets 0 ... 127, each a mean over as many positions
 DIGITS = 4  # significant digits; a colour or a line shows fewer
 
 
-@register_measure("portrait", quantities=(), version=2, once=True)
+@register_measure("portrait", quantities=(), version=3, once=True)
 def portrait(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """What the scheme looks like: the arrays that plots draw.
 
@@ -211,7 +213,7 @@ def _coded(scheme: Scheme, probe: Probe) -> Callable[[int], Tensor] | None:
     """
     if scheme.acts_at("embed"):
         return lambda count: _embedded(scheme, probe, count)[None]
-    if scheme.acts_at("key"):
+    if scheme.acts_at("key") and not any(map(scheme.acts_at, BEYOND)):
         return lambda count: _turned(scheme, probe, count)
     return None
 

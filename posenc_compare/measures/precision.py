@@ -12,6 +12,7 @@ does is measured as well: the scheme computes in the dtype and is given such ids
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from einops import rearrange
@@ -35,6 +36,7 @@ from posenc_compare.train.progress import Progress
 STARTS = (0, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_000_000)
 NAMED = 65_536.0  # the start that tables show
 HALF = ("bfloat16", "float16")
+PARTS = ("query", "key")
 X = "first position p of the text"
 Error = Callable[[Tensor, Tensor], float]  # of ids as made, and as they are
 WHOLE = "the same as in float64"
@@ -67,19 +69,12 @@ LOGIT = Quantity(
 
 @dataclass(frozen=True)
 class Case:
-    """In what a scheme computes.
+    """The dtypes that a scheme computes in."""
 
-    Attributes:
-        name: of the rows.
-        dtype: of input and parameters.
-        heads: dtype of queries and keys.
-        rounded: whether position ids are made in the dtype.
-    """
-
-    name: str
-    dtype: str
-    heads: str
-    rounded: bool = False
+    name: str  # of the rows
+    dtype: str  # of input and parameters
+    heads: str  # dtype of queries and keys
+    rounded: bool = False  # whether position ids are made in the dtype
 
 
 CASES = (
@@ -108,8 +103,9 @@ def precision(variant: Variant, probe: Probe, progress: Progress) -> Result:
         float32, queries and keys in bfloat16) or `bfloat16 ids` (all is in bfloat16,
         and so are the ids when they are made). `code_error` is of what is added to a
         token, `phase_error` of the angle between a rotated pair and that of the first
-        token, `logit_error` of queries and keys of unit variance in every channel. For
-        a scheme that adds no code, or rotates no pairs, one row says so.
+        token, `logit_error` of queries and keys of unit variance in every channel, or,
+        where a code is added to tokens, of exact projections. For a scheme that adds no
+        code, or is no plain rotation, one row says so.
     """
     if probe.grid:
         note = "measured in a sequence only"
@@ -120,7 +116,7 @@ def precision(variant: Variant, probe: Probe, progress: Progress) -> Result:
         pair = _Pair(variant, probe, case)
         for start in STARTS:
             rows += pair.rows(start)
-    for quantity, note in ((CODE, "adds no code"), (PHASE, "rotates no pairs")):
+    for quantity, note in ((CODE, "adds no code"), (PHASE, "no plain rotation")):
         if not any(row.quantity == quantity.name for row in rows):
             rows.append(Row(quantity.name, None, NAMED, HALF[0], note))
     return Result(rows)
@@ -168,7 +164,7 @@ class _Pair:
         return float((found * exact.conj()).angle().abs().max())
 
     def _turned(self, probe: Probe, scheme: Scheme, ids: Tensor) -> Tensor:
-        """Return how each rotated pair of keys of ones stands to that of the first."""
+        """Return each rotated pair of keys of ones, relative to that of the first."""
         assert self.rotation is not None
         call = probe.call_of_ones(probe.session(scheme, ids))
         turned = ask(scheme, "key", call.k, call.k_positions, call).double()
@@ -180,12 +176,19 @@ class _Pair:
         return pairs * pairs[..., :1, :].conj()
 
     def _logits(self, made: Tensor, ids: Tensor) -> float:
-        heads = getattr(torch, self.case.heads)
-        q, k = (self._heads(purpose).to(heads) for purpose in ("query", "key"))
         x = self.probe.normal("tokens", 1, self.probe.tokens, self.probe.width)
-        session = self.wide.session(self.exact, ids)
-        exact = session.logits(0, q.double(), k.double(), x=x.double())
-        found = self.probe.session(self.scheme, made).logits(0, q, k, x=x)
+        wide = self.wide.session(self.exact, ids)
+        narrow = self.probe.session(self.scheme, made)
+        if self.scheme.acts_at("embed"):
+            found, exact = (
+                wide.logits(0, *map(partial(self.wide.heads_of, one), PARTS), x=one)
+                for one in (narrow.embed(x).double(), wide.embed(x.double()))
+            )
+        else:
+            heads = getattr(torch, self.case.heads)
+            q, k = (self._heads(part).to(heads) for part in PARTS)
+            exact = wide.logits(0, q.double(), k.double(), x=x.double())
+            found = narrow.logits(0, q, k, x=x)
         seen = exact.isfinite()
         return _largest(found[seen], exact[seen])
 

@@ -36,14 +36,20 @@ class Probe(ProbeSetting):
         """Return the dtype of everything computed."""
         return getattr(torch, self.dtype)
 
-    def build(self, variant: Variant, length: int = 0) -> Scheme:
-        """Return the variant's scheme, for another length than `positions` if given."""
+    def build(
+        self, variant: Variant, length: int = 0, *, trains: bool = False
+    ) -> Scheme:
+        """Return the variant's scheme, for another length than `positions` if given.
+
+        No parameter has a gradient unless it `trains`.
+        """
         geometry = replace(self.geometry, length=length or self.positions)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stream_seed("scheme", self.seed))
             scheme = variant.build(geometry)
         check_axes(scheme, len(self.sides))
-        return scheme.to(self.device, self.torch_dtype).requires_grad_(False)
+        scheme = scheme.to(self.device, self.torch_dtype)
+        return scheme if trains else scheme.requires_grad_(False)
 
     def generator(self, purpose: str) -> torch.Generator:
         """Return a new generator for one purpose, the same for every scheme."""

@@ -18,10 +18,7 @@ def rounding_note(difference: float, size: float, probe: Probe) -> str:
     `positions` radians, rounded in proportion. In other dtypes than float64 nothing is
     said: there a reader has asked for the rounding.
 
-    Args:
-        difference: of the two numbers.
-        size: the larger of their magnitudes.
-        probe: sizes and dtype of the computation.
+    `size` is the larger magnitude of the two numbers.
     """
     if probe.dtype != "float64":
         return ""

@@ -5,6 +5,9 @@ leaves its logits unchanged and this measure is zero up to rounding. On a grid i
 added to every coordinate.
 
 Definition: max over batch, heads, queries, keys of |logits(p + k) - logits(p)|.
+
+The text is `tokens` long, so a scheme that acts otherwise at larger positions may show
+no change. If its facts say that it is not relative, a note on the row says so.
 """
 
 import torch.nn.functional as F
@@ -21,10 +24,12 @@ from posenc_compare.measures.measure import (
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.rounding import rounding_note
 from posenc_compare.measures.shift_linearity import SHIFTS
+from posenc_compare.records.quantities import NEAR
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.train.progress import Progress
 
 SEQUENCES = 4
+
 
 ERROR = Quantity(
     "shift_error",
@@ -37,7 +42,10 @@ ERROR = Quantity(
 
 
 @register_measure(
-    "shift_error", quantities=(ERROR,), views=(Headline(ERROR, "after LayerNorm", 64),)
+    "shift_error",
+    quantities=(ERROR,),
+    views=(Headline(ERROR, "after LayerNorm", 64),),
+    version=2,
 )
 def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Largest change of any logit when all positions move by k.
@@ -48,6 +56,7 @@ def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
         LayerNorm removes of a code no longer shows in the second.
     """
     scheme = probe.build(variant)
+    hides = not (scheme.facts.relative or scheme.acts_at("embed"))
     rows = []
     for normed, case in ((False, "plain"), (True, "after LayerNorm")):
         still = _logits(scheme, probe, 0, normed)
@@ -61,6 +70,8 @@ def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
                 seen = still.isfinite()
                 change = float((moved - still)[seen].abs().max())
                 note = rounding_note(change, float(still[seen].abs().max()), probe)
+                if hides and (note or not change):
+                    note = NEAR
                 rows.append(Row(ERROR.name, change, k, case, note))
     return Result(rows)
 

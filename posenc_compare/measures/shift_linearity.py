@@ -101,7 +101,7 @@ def shift_linearity(variant: Variant, probe: Probe, progress: Progress) -> Resul
 
 
 def enough(channels: int) -> int:
-    """Return how many positions settle a map: more add time, and nothing to see.
+    """Return how many positions determine a map: more only take time.
 
     Noise has a residual of at most 1.07 then, where 1 is that of endless positions.
     """

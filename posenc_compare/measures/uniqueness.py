@@ -1,6 +1,6 @@
 """Uniqueness: does every position, or every distance, have a code of its own?
 
-Two positions with one code cannot be told apart by anything that follows. Codes that
+Nothing that follows can distinguish two positions with the same code. Codes that
 differ in float64 may fall together in the dtype a network computes in.
 """
 
@@ -227,7 +227,7 @@ def nearest_distance(codes: Tensor) -> float:
     whole one, then along all. Both are seen in float32, whose rounding is allowed for.
     Where too many are left, products in float64 find the nearest of each row. The
     distance of what is found is computed anew from the difference. Pairs that are
-    nearer than rounding of the largest row are a draw among themselves.
+    nearer than rounding of the largest row are ties.
     """
     if len(codes) < 2:
         return 0.0

@@ -31,21 +31,13 @@ from posenc_compare.variants import Variant
 
 @dataclass(frozen=True)
 class Cell:
-    """One measure of one variant under one setting.
-
-    Attributes:
-        variant: the scheme with its options.
-        measure: registry name.
-        setting: sizes, seed, dtype and device.
-        threads: of the CPU.
-        graphics: name of the GPU that the setting's device stands for, if it is one.
-    """
+    """One measure of one variant under one setting."""
 
     variant: Variant
     measure: str
     setting: Setting
-    threads: int
-    graphics: str = ""
+    threads: int  # of the CPU
+    graphics: str = ""  # name of the GPU; empty if the setting's device is none
 
     def spec(self) -> Spec:
         """Return everything the result depends on."""

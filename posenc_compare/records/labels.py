@@ -39,10 +39,8 @@ def label_settings(
     a scheme among those of one label; the processor among the seeds of one mean, and
     among all records of a measure of times.
 
-    Args:
-        records: with the labels of their schemes.
-        warn: called with a line for each kind of code or processor that differs.
-        but: names of settings that labels leave out.
+    `warn` is called with a line for each kind of code or processor that differs. `but`
+    names settings that labels leave out.
     """
     settings = [_settings(record) for record in records]
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)

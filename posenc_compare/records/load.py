@@ -54,23 +54,15 @@ def load_by(
 ) -> dict[str, list[Record]]:
     """Return the sound records of trainings in folders, by the value of a setting.
 
-    Args:
-        folders: of runs.
-        names: of the settings of a training; `corpus` is its text. Of several settings
-            the values stand together.
-        warn: as in `load_records`.
-        selection: of the records; without one, all of them.
+    `names` are those of settings of a training; `corpus` is its text. Of several
+    settings the values stand together.
 
     Returns:
         Records by value, numbers in order. Labels name all other settings that differ,
         in whatever group, so that a label stands for the same setting in each.
     """
-    trained = [
-        record
-        for folder in folders
-        for record in read_folder(folder, warn, arrays=False)
-        if record.spec.kind == "training"
-    ]
+    found = {r.key: r for one in folders for r in read_folder(one, warn, arrays=False)}
+    trained = [record for record in found.values() if record.spec.kind == "training"]
     if selection is not None:
         trained = selection.of(trained, warn)
     known = {name for record in trained for name in record.spec.setting} - {"seed"}
@@ -85,10 +77,10 @@ def load_by(
         values[CORPUS] = texts[values.get(CORPUS, "")]
         groups[tuple(values.get(field, "") for field in fields)].append(record)
     if len(groups) < 2:
-        found = ", ".join(map(_words, groups)) or "none"
+        values = ", ".join(map(_words, groups)) or "none"
         raise ConfigError(
             f"by {','.join(names)}: must have two values or more in the records of "
-            f"trainings, got {found}"
+            f"trainings, got {values}"
         )
     order = sorted(
         groups, key=lambda value: [(isinstance(v, str), v != "none", v) for v in value]

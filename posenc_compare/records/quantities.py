@@ -93,6 +93,12 @@ class Floor:
 View = Headline | Curve | ByCase | Floor
 
 
+NEAR = "no change here, though the scheme is not relative"
+"""Note on a shift that changes no logit of a short text."""
+ONE_LAYER = "of layer 1; others differ"
+"""Note on a number without training, where layers have different schemes."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One number of a measure.

@@ -37,7 +37,7 @@ def copy_records(held: dict[str, Store], to: Store) -> None:
 
 
 def _stays_true(body: Body | None) -> bool:
-    """Return whether a record can stand for its cell on any day."""
+    """Return whether a record can be reused for its cell at any time."""
     try:
         record = Record.from_json(body)
     except ValueError:

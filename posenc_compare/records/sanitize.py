@@ -24,10 +24,8 @@ def clean(value: Any, limit: int = LONG) -> Any:
     Characters that do not print, such as line breaks, terminal escapes and marks of
     text direction, are escaped as in `repr`.
 
-    Args:
-        value: text, or lists and dicts that contain text.
-        limit: most characters of a text; a longer text is cut and ends with a hash of
-            the whole, so that different texts stay different.
+    A text longer than `limit` is cut and ends with a hash of the whole, so that
+    different texts stay different.
     """
     if isinstance(value, str):
         shown = value

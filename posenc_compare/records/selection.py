@@ -37,12 +37,7 @@ class Selection:
     def of(self, records: list[Record], warn: Callable[[str], object]) -> list[Record]:
         """Return the records that are shown.
 
-        Args:
-            records: with the labels that they were given.
-            warn: called with a line if some are hidden, for there is newer code.
-
-        Raises:
-            ConfigError: if a pattern stands for no record.
+        `warn` is called with a line if newer code hides some of them.
         """
         chosen = _matching("scheme", self.schemes, records, _scheme_names)
         keys = {record.key for record in chosen}

@@ -60,11 +60,7 @@ class Store:
             raise StoreError(f"{self.folder}: must {what}, got {error}") from error
 
     def create(self) -> None:
-        """Make the folder and prove that it takes files, before a run begins.
-
-        Raises:
-            StoreError: if it does not, or holds something that is no run.
-        """
+        """Make the folder and prove that it takes files, before a run begins."""
         with self._must("be a folder to write to"):
             held = {path.name for path in self.folder.glob("*")}
             if held and held.isdisjoint({self.cells.name, self.packed.name}):

@@ -104,11 +104,9 @@ TRACKERS: dict[str, Any] = {
 
 
 def tracker_of(track: str | Tracker, folder: Path) -> Tracker:
-    """Return a tracker.
+    """Return the tracker of a name, or one of the user's own as it is.
 
-    Args:
-        track: its name, or one of the user's own.
-        folder: for files of a tracker that writes files.
+    `folder` is for files of a tracker that writes files.
     """
     if not isinstance(track, str):
         return track

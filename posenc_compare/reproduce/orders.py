@@ -55,19 +55,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of two scores.
-
-    Attributes:
-        first: what is said to be better, alike or no worse.
-        second: than this.
-        kind: which of them it is said to be.
-        margin: differences up to which scores are alike, in their unit.
-    """
+    """A statement of two scores."""
 
     first: Score
     second: Score
     kind: Literal["better", "alike", "no worse"] = "better"
-    margin: float = 0.0
+    margin: float = 0.0  # differences up to which scores are alike, in their unit
 
     def __str__(self) -> str:
         """Return the statement."""
@@ -78,23 +71,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class PublishedOrder:
-    """What a paper says of schemes, and the run that can show it.
+    """What a paper says of schemes, and the run that can show it."""
 
-    Attributes:
-        says: the statement, in a sentence.
-        source: the paper.
-        schemes: of the run, as in `--schemes`.
-        claims: what the statement comes to.
-        choices: of the run, besides; those of `compare` by name.
-        why: what is known of a disagreement.
-    """
-
-    says: str
+    says: str  # the statement, in a sentence
     source: str
-    schemes: str
+    schemes: str  # of the run, as in `--schemes`
     claims: tuple[Claim, ...]
-    choices: Body = field(default_factory=dict)
-    why: str = ""
+    choices: Body = field(default_factory=dict)  # of `compare`, by name
+    why: str = ""  # what is known of a disagreement
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,8 @@ ON_GRID = {"width", "heads", "lengths", "positions", "probe_dtype"}
 class Settings:
     """The settings of a comparison.
 
-    Attributes:
-        probe: of measures without training; its seed is replaced.
-        trainings: of trained measures, one for each task; their seed is replaced.
-        seeds: which.
-        probe_seeds: of measures without training, if they have fewer.
-        name: of the folder that a run goes to by default.
+    The seeds in `probe` and `trainings` are replaced. `trainings` holds one for each
+    task. `probe_seeds` are those of measures without training, if they have fewer.
     """
 
     probe: ProbeSetting
@@ -100,7 +96,7 @@ def settle(chosen: Body, device: str) -> Settings:
 
 
 def _check_texts(chosen: Body, trainings: tuple[Training, ...]) -> None:
-    """Refuse a text that is not read."""
+    """Refuse a text that no task reads."""
     texts = {name: chosen.get(name, "") for name in ("corpus", "test_corpus")}
     given = [name for name, text in texts.items() if text not in ("", STDLIB)]
     if given and not any(training.reads_corpus for training in trainings):

@@ -81,8 +81,7 @@ class Host:
 class ClusterWorker:
     """A worker on another machine.
 
-    Attributes:
-        placed: whether its actor has answered from a node.
+    `placed` states whether its actor has answered from a node.
     """
 
     def __init__(self, host: Any) -> None:
@@ -90,7 +89,7 @@ class ClusterWorker:
         self.placed = False
 
     def send(self, request: Body) -> None:
-        """Send one request; that the node is gone shows elsewhere."""
+        """Send one request; a node that is gone is noticed elsewhere."""
         self.host.send.remote(request)
 
 
@@ -148,8 +147,7 @@ class Cluster:
     def messages(self, seconds: float) -> Iterator[tuple[ClusterWorker, int | End]]:
         """Yield units of work that are done and ends of cells, each with its worker.
 
-        Args:
-            seconds: to wait for the first.
+        It waits at most so many seconds for the first.
         """
         asked = list(self._asked)
         ready, _ = self._ray.wait(asked, timeout=seconds) if asked else ([], [])

@@ -49,13 +49,8 @@ SHOWN = 8  # names of schemes left out
 class Comparison:
     """A comparison that is planned, with everything checked that can be.
 
-    Attributes:
-        cells: to compute, or to read if they are there.
-        work: how, and where.
-        name: of the folder that a run goes to by default.
-        remarks: lines that a reader must know before it runs.
-        others: cells of other shards; a run helps with those that have no record once
-            its own are done.
+    `remarks` are lines that a reader must know before it runs. `others` are cells of
+    other shards: a run helps with those that have no record once its own are done.
     """
 
     cells: list[Cell]
@@ -121,10 +116,8 @@ class Comparison:
     ) -> "Results":
         """Return the records that the cells have by now.
 
-        Args:
-            store: where they are.
-            warn: called with a line for every record that cannot be read.
-            arrays: keep what only plots need.
+        `warn` is called with a line for every record that cannot be read. Without
+        `arrays`, what only plots need is left out.
         """
         from posenc_compare.show.results import results_of
 

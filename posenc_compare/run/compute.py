@@ -30,7 +30,7 @@ from posenc_compare.measures.codes import code_of
 from posenc_compare.measures.measure import Measure, Row
 from posenc_compare.measures.probe import Probe
 from posenc_compare.records.cells import Cell
-from posenc_compare.records.quantities import Array, Curve
+from posenc_compare.records.quantities import ONE_LAYER, Array, Curve
 from posenc_compare.records.record import Facts, Provenance, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import MEASURES, SCHEMES
@@ -88,6 +88,8 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
     if isinstance(given, ProbeSetting):
         given = Probe(**asdict(given))
     result = measure.compute(cell.variant, given, progress)
+    if isinstance(given, Probe) and given.build(cell.variant).facts.mixed:
+        result = replace(result, rows=[*map(_of_one_layer, result.rows)])
     names = {q.name for q in result.quantities} or measure.quantities.keys()
     rows = [_plain(row, measure) for row in result.rows]
     _check_rows(rows, measure)
@@ -101,6 +103,10 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
         arrays={name: rounded(array) for name, array in result.arrays.items()},
         corpus={**corpus},
     )
+
+
+def _of_one_layer(row: Row) -> Row:
+    return row if row.value is None else replace(row, note=ONE_LAYER)
 
 
 def _plain(row: Row, measure: Measure) -> Row:
@@ -120,7 +126,7 @@ def _plain(row: Row, measure: Measure) -> Row:
 
 
 def _check_rows(rows: list[Row], measure: Measure) -> None:
-    """Refuse rows that a table could not tell apart, or has no place for."""
+    """Refuse rows that a table could not distinguish, or has no place for."""
     seen: set[object] = set()
     for row in rows:
         place = (row.quantity, row.case, row.x)

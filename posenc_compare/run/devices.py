@@ -28,9 +28,7 @@ if torch.cuda.is_available():
 def resolve_device(name: str, *, on_gpu: bool) -> str:
     """Return `cpu` or `cuda` for `auto`, `cpu` or `cuda`.
 
-    Args:
-        name: what was asked for.
-        on_gpu: whether `auto` is a GPU if there is one.
+    `on_gpu` states whether `auto` is a GPU if there is one.
     """
     check_choice("device", name, DEVICES)
     if name == "cuda" and not graphics():

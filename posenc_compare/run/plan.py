@@ -29,12 +29,7 @@ def plan(
 ) -> list[Cell]:
     """Return the cells of a comparison, those of one seed together.
 
-    Args:
-        variants: rows of the comparison.
-        measures: registry names.
-        settings: of the measures, and seeds, the same for every variant.
-        threads: of the machine, for each cell.
-        many: cells that are not more than wanted.
+    More than `many` cells are refused.
     """
     used = settings.used_by(measures)
     fitting = {s: [v for v in variants if s.takes(axes_of(v))] for s in used}
@@ -98,10 +93,7 @@ def missing(
 def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
     """Return the cells of one of several runs that share the work without talking.
 
-    Args:
-        cells: all of them.
-        shard: `I/N`, the I-th of N; which cells it holds depends on their keys alone.
-            A run begins with these.
+    `shard` is `I/N`, the I-th of N. Which cells it holds depends on their keys alone.
     """
     check_text("shard", shard, "1/4")
     match = SHARD.fullmatch(shard)

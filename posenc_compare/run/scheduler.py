@@ -97,12 +97,7 @@ Listener = Callable[[Event], Any]
 class Scheduler:
     """One run over missing cells.
 
-    Args:
-        cells: what is to be computed, in this order.
-        store: where records go; other runs may write there too.
-        pool: where workers are started.
-        work: how cells are computed.
-        listen: called with every piece of news.
+    Cells are computed in the given order. Other runs may write to the same store.
     """
 
     def __init__(

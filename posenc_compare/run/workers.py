@@ -30,21 +30,13 @@ SERVE = "from posenc_compare.run.worker import main; main()"
 
 @dataclass(frozen=True)
 class End:
-    """How the computation of a cell ended.
+    """How the computation of a cell ended."""
 
-    Attributes:
-        fault: why there is no answer, or an empty string.
-        answer: JSON text that the cell has written, not checked yet.
-        printed: the last lines that it printed.
-        peak_memory: bytes; 0 if unknown.
-        last: whether the worker can compute no other cell.
-    """
-
-    fault: str
-    answer: bytes = b""
-    printed: tuple[str, ...] = ()
-    peak_memory: int = 0
-    last: bool = True
+    fault: str  # why there is no answer; empty if there is one
+    answer: bytes = b""  # JSON text that the cell has written, not checked yet
+    printed: tuple[str, ...] = ()  # the last lines that it printed
+    peak_memory: int = 0  # bytes; 0 if unknown
+    last: bool = True  # whether the worker can compute no other cell
 
 
 class Worker:
@@ -71,7 +63,7 @@ class Worker:
         self.send({"work": asdict(work), "path": path})
 
     def send(self, request: Body) -> None:
-        """Send one request; that the process has died shows elsewhere."""
+        """Send one request; a process that has died is noticed elsewhere."""
         self._spent, self._limit = 0.0, max(self._timeout, START)
         with suppress(ConnectionError):
             self.connection.send(request)
@@ -146,12 +138,7 @@ class Worker:
 
 
 class Pool:
-    """Worker processes of this machine.
-
-    Args:
-        work: how they compute, and how many at the same time.
-        path: to import from.
-    """
+    """Worker processes of this machine."""
 
     def __init__(self, work: Work, path: list[str] | None = None) -> None:
         self.most = work.workers
@@ -166,8 +153,7 @@ class Pool:
     def messages(self, seconds: float) -> Iterator[tuple[Worker, int | End]]:
         """Yield units of work that are done and ends of cells, each with its worker.
 
-        Args:
-            seconds: to wait for the first.
+        It waits at most so many seconds for the first.
         """
         places: dict[Any, Worker] = {}
         for worker in self._workers:

@@ -36,11 +36,7 @@ def schemes_for_length(
 
 
 def opened(scheme: Scheme, door: str, *given: Tensor, call: Call | None) -> Any:
-    """Return what a door returns, which is given the call if it asks for it.
-
-    Raises:
-        ConfigError: if an option of the scheme cannot be used; its name stands first.
-    """
+    """Return what a door returns, which is given the call if it asks for it."""
     more = (call,) if door in scheme.asks_call else ()
     try:
         return getattr(scheme, door)(*given, *more)
@@ -54,10 +50,6 @@ def ask(
     """Return what `embed`, `query` or `key` makes of `x`, in the dtype of `x`.
 
     Queries and keys have as many times more channels as the facts of the scheme say.
-
-    Raises:
-        DoorError: as `check_returned`, or if `x` loses its gradient, or what is
-            returned has one that leads to no parameter.
     """
     got = opened(scheme, door, x, positions, call=call)
     times = 1 if door == "embed" else scheme.facts.widens
@@ -76,11 +68,7 @@ def ask(
 def ask_offsets(
     scheme: Scheme, offsets: Tensor, heads: int, call: Call | None = None
 ) -> Tensor | None:
-    """Return the offset bias `(heads, offset)`, or None.
-
-    Raises:
-        DoorError: as `check_returned`.
-    """
+    """Return the offset bias `(heads, offset)`, or None."""
     values = opened(scheme, "offset_bias", offsets, call=call)
     if values is not None:
         shape = (heads, len(offsets))
@@ -89,11 +77,7 @@ def ask_offsets(
 
 
 def ask_scale(scheme: Scheme, head_dim: int) -> float:
-    """Return the factor of every product of query and key.
-
-    Raises:
-        DoorError: if it is no finite positive number.
-    """
+    """Return the factor of every product of query and key."""
     got: object = scheme.scale(head_dim)
     if (
         isinstance(got, int | float)
@@ -107,11 +91,7 @@ def ask_scale(scheme: Scheme, head_dim: int) -> float:
 def ask_positions(
     scheme: Scheme, ids: Tensor, generator: torch.Generator | None
 ) -> Tensor:
-    """Return where a scheme places tokens, in the shape of their ids.
-
-    Raises:
-        DoorError: if that is no tensor of real numbers of this shape.
-    """
+    """Return where a scheme places tokens, in the shape of their ids."""
     got: object = scheme.positions(ids, generator)
     if isinstance(got, Tensor) and got.shape == ids.shape:
         if not got.is_complex() and got.dtype != torch.bool:
@@ -122,11 +102,7 @@ def ask_positions(
 def ask_draw(
     scheme: Scheme, ids: Tensor, generator: torch.Generator | None
 ) -> Tensor | None:
-    """Return what a scheme draws for a pass.
-
-    Raises:
-        DoorError: if that is neither a tensor nor None.
-    """
+    """Return what a scheme draws for a pass."""
     got: object = scheme.draw(ids, generator)
     if got is None or isinstance(got, Tensor):
         return got
@@ -136,11 +112,7 @@ def ask_draw(
 def ask_state(
     scheme: Scheme, x: Tensor, past: Tensor | None, keys: int
 ) -> Tensor | None:
-    """Return the state of all tokens so far, `(batch, keys, ...)`, or None.
-
-    Raises:
-        DoorError: if it is anything else.
-    """
+    """Return the state of all tokens so far, `(batch, keys, ...)`, or None."""
     got: object = scheme.token_state(x, past)
     if got is None or (isinstance(got, Tensor) and got.shape[:2] == (len(x), keys)):
         return got
@@ -171,9 +143,6 @@ def check_returned(
         shape: it must have, with the axes of `AXES`.
         like: tensor on the right device; if it is of floating point, the least
             exact dtype.
-
-    Raises:
-        DoorError: if `got` is not a dense tensor of real numbers that fits.
     """
     least = like.dtype if like.is_floating_point() else None
     if not isinstance(got, Tensor):

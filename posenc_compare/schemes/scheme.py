@@ -329,11 +329,7 @@ def index_grid(
 
 
 def whole_numbers(who: str, got: object) -> Tensor:
-    """Return a tensor of whole numbers as int64.
-
-    Raises:
-        ShapeError: if it is none.
-    """
+    """Return a tensor of whole numbers as int64."""
     if not isinstance(got, Tensor):
         found = type(got).__name__
     elif got.is_floating_point() or got.is_complex() or got.dtype == torch.bool:
@@ -349,6 +345,7 @@ class Facts:
 
     Attributes:
         per_layer: True if every layer owns an instance; False if all share one.
+        mixed: True if layers have different schemes or windows.
         axes: number of coordinates of a position, set by `@register`.
         causal_only: True if the scheme is undefined for keys in the future.
         relative: True if logits depend on differences of positions alone. None lets
@@ -364,6 +361,7 @@ class Facts:
     """
 
     per_layer: bool = False
+    mixed: bool = False
     axes: int = 1
     causal_only: bool = False
     relative: bool | None = None
@@ -427,11 +425,7 @@ class Scheme(nn.Module):
         self.geometry = geometry
 
     def __init_subclass__(cls) -> None:
-        """Refuse loose facts, find who asks for the call, and check ids of other doors.
-
-        Raises:
-            PluginError: if a fact is an attribute of the class.
-        """
+        """Refuse loose facts, find who asks for the call, check ids of other doors."""
         super().__init_subclass__()
         for fact in fields(Facts):
             if fact.name in vars(cls):

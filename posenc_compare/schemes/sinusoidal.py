@@ -64,11 +64,7 @@ class Sinusoidal(Scheme):
 
 
 def _pairs(width: int) -> int:
-    """Return how many pairs of channels there are.
-
-    Raises:
-        ShapeError: if one channel would be left over.
-    """
+    """Return how many pairs of channels there are."""
     if width % 2:
         raise ShapeError(f"sinusoidal: the width must be even, got {width}")
     return width // 2

@@ -15,12 +15,7 @@ from posenc_compare.schemes.scheme import Call, Geometry, PairBias, Scheme
 
 
 class Wrapper(Scheme):
-    """The scheme inside, unchanged.
-
-    Args:
-        geometry: of the layer.
-        inner: the scheme inside; its own errors stay its own.
-    """
+    """The scheme inside, unchanged."""
 
     def __init__(self, geometry: Geometry, inner: Scheme) -> None:
         super().__init__(geometry)

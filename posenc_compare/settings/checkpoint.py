@@ -21,31 +21,18 @@ BYTES = 8  # of text for one token, so that a window has tokens enough
 
 @dataclass(frozen=True, kw_only=True)
 class OfCheckpoint(Setting):
-    """What the settings of all measures of a checkpoint have in common.
+    """What the settings of all measures of a checkpoint have in common."""
 
-    Attributes:
-        model: its name, for people.
-        model_sha256: hash of its files.
-        trained: length of its training, in tokens.
-        split: which held-out documents are read.
-        dtype: of the weights.
-        transformers: version of the package that holds its architecture.
-        corpus_sha256: hash of the corpus.
-        place: of the checkpoint on this machine.
-        corpus: file, folder or `stdlib`; the place of the corpus on this machine.
-        test_corpus: file or folder to test on; empty for documents of the corpus.
-    """
-
-    model: str
-    model_sha256: str
-    trained: int
-    split: Split = "test"
+    model: str  # its name, for people
+    model_sha256: str  # hash of its files
+    trained: int  # length of its training, in tokens
+    split: Split = "test"  # which held-out documents are read
     dtype: Literal["float32", "bfloat16"] = "float32"
-    transformers: str = ""
+    transformers: str = ""  # version of the package that holds its architecture
     corpus_sha256: str = ""
-    place: str = field(default="", compare=False)
+    place: str = field(default="", compare=False)  # of the checkpoint on this machine
     corpus: str = field(default=STDLIB, compare=False)
-    test_corpus: str = field(default="", compare=False)
+    test_corpus: str = field(default="", compare=False)  # empty: of the corpus
 
     placed: ClassVar[tuple[str, ...]] = ("corpus", "test_corpus", "place")
 
@@ -107,7 +94,7 @@ class Checkpoint(OfCheckpoint):
 
 
 def lengths_of(lengths: str) -> list[int]:
-    """Return lengths that stand by comma, in tokens, the shortest first."""
+    """Return comma-separated lengths, in tokens, the shortest first."""
     check_text("lengths", lengths, "1024,2048")
     parts = [part.strip() for part in lengths.split(",")]
     if not all(part.isdecimal() and len(part) < 9 for part in parts):

@@ -8,19 +8,12 @@ from posenc_compare.settings.training import Training
 
 @dataclass(frozen=True)
 class Preset:
-    """Sizes by one name.
-
-    Attributes:
-        training: the setting of trained measures.
-        seeds: how many.
-        probe_seeds: how many for measures without training, if fewer.
-        by_task: whether a task that states sizes of its own is trained with those.
-    """
+    """Sizes under one name."""
 
     training: Training
     seeds: int
-    probe_seeds: int | None = None
-    by_task: bool = True
+    probe_seeds: int | None = None  # for measures without training, if fewer
+    by_task: bool = True  # whether sizes that a task states replace these
 
 
 SURVEY = Training(length=128, steps=1500, learning_rate=4e-3, test_bytes=65_536)
@@ -32,7 +25,7 @@ PRESETS: dict[str, Preset] = {
             steps=300,
             batch=8,
             learning_rate=0.012,
-            test_bytes=8192,
+            test_bytes=4096,
             tests="lengths",
         ),
         seeds=6,

@@ -22,8 +22,7 @@ def stream_seed(*purpose: str | int) -> int:
 def named_seeds(given: object) -> tuple[int, ...]:
     """Return the seeds that a user asks for, each once and in order.
 
-    Args:
-        given: how many, for `0 ... given - 1`, or which, as `100-109` or `5,7,9`.
+    `given` is how many, for `0 ... given - 1`, or which, as `100-109` or `5,7,9`.
     """
     text = "" if isinstance(given, bool) else str(given).replace(" ", "")
     parts = [SOME.fullmatch(part) for part in text.split(",")]

@@ -35,13 +35,8 @@ class Text(Protocol):
 class Setting:
     """Everything that a number depends on beside scheme and measure.
 
-    Attributes:
-        seed: of all random numbers.
-        dtype: of what is computed.
-        device: where it is computed, `cpu` or `cuda`.
-        kind: by which measures ask for it.
-        resumes: whether its cells keep checkpoints.
-        placed: fields that name files of this machine, and that no key depends on.
+    Measures ask for it by `kind`. If it `resumes`, its cells keep checkpoints. `placed`
+    are fields that name files of this machine, and that no key depends on.
     """
 
     seed: int = 0
@@ -81,19 +76,13 @@ class Setting:
     def resolve(self, load: Callable[..., Text]) -> Self:
         """Return the setting with all that its text decides.
 
-        Args:
-            load: returns the text at places; one that is too small is a `CorpusError`.
+        `load` returns the text at places, or raises `CorpusError` for one too small.
         """
         return self
 
     @classmethod
     def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
-        """Return the setting that `spec` describes; its texts lie at `places`.
-
-        Raises:
-            TypeError: if a field is missing or unknown.
-            ConfigError: if a value cannot be used.
-        """
+        """Return the setting that `spec` describes; its texts lie at `places`."""
         given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
         given.update(zip(cls.placed, places, strict=False))
         return cls(**given)
@@ -103,12 +92,10 @@ S = TypeVar("S", bound=type)
 
 
 def register_setting(kind: str, *, order: int, heading: str) -> Callable[[S], S]:
-    """File a class of settings under its kind and return it.
+    """Register a class of settings under its kind and return it.
 
-    Args:
-        kind: as measures name it.
-        order: of its cells among those of a seed; quick ones first.
-        heading: over its values, where it is shown how records came about.
+    Cells are ordered by `order` among those of a seed, quick ones first. `heading`
+    stands over the values where a report shows how records came about.
     """
 
     def file(setting: S) -> S:

@@ -38,15 +38,9 @@ def setting(
 ) -> Any:
     """Return a field of the table.
 
-    Args:
-        default: value, unless the preset sets another.
-        sentence: description for users.
-        unit: of the value.
-        low: least number.
-        high: greatest number.
-        example: value to suggest, instead of the default.
-        caption: words of captions for other values than the default.
-        compare: whether results depend on the value.
+    `default` is the value unless the preset sets another, and `example` is suggested
+    instead of it. `caption` stands in captions for other values than the default.
+    `compare` states whether results depend on the value.
     """
     facts = {"sentence": sentence, "unit": unit, "caption": caption}
     facts |= {"low": low, "high": high, "example": example or default}
@@ -179,11 +173,7 @@ class Work:
         check_fields(self)
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folders to copy records from.
-
-        Raises:
-            ConfigError: if all cells are recomputed.
-        """
+        """Return the folders to copy records from."""
         named = [name.strip() for name in self.reuse.split(",") if name.strip()]
         if named and self.overwrite:
             raise ConfigError(
@@ -194,11 +184,7 @@ class Work:
         return tuple(map(Path, named))
 
     def statuses(self) -> tuple[str, ...]:
-        """Return the statuses of records that count as missing.
-
-        Raises:
-            ConfigError: if a status cannot be retried.
-        """
+        """Return the statuses of records that count as missing."""
         if self.overwrite:
             return RETRY
         asked = tuple(filter(None, self.retry.replace(" ", "").split(",")))

@@ -83,11 +83,7 @@ class Training(Network, Setting):
         return [self.length << i for i in range(self.longest.bit_length())]
 
     def resolve(self, load: Callable[..., Text]) -> Self:
-        """Return the setting with the hash of its corpus, which must be large enough.
-
-        Raises:
-            CorpusError: if the corpus is missing or too small.
-        """
+        """Return the setting with the hash of its corpus, if that is large enough."""
         if not self.reads_corpus:
             return self
         text = load(*self.places)

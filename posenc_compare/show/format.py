@@ -33,53 +33,36 @@ REASON = 120  # characters of a reason in the cell of a table
 class Cell:
     """A number of a table, or why there is none.
 
-    Attributes:
-        mean: over seeds; None if there is no number.
-        half_width: of its 95 % interval; NaN for a single seed, and where all seeds
-            have the same number up to rounding.
-        n: how many seeds there are.
-        note: what they say; where there is no number, why.
-        rounding: whether the number is 0 but for rounding, in all seeds.
-        best: whether it is of the best group: each scheme of it differs significantly
-            from each outside of it.
-        more: words that stand behind the number, where there is room.
-        star: whether a star stands behind these.
+    `half_width` is that of the 95 % interval: NaN for a single seed, and where all
+    seeds have the same number up to rounding. Each scheme of the `best` group differs
+    significantly from each outside of it.
     """
 
-    mean: float | None = None
+    mean: float | None = None  # over seeds; None if there is no number
     half_width: float = math.nan
-    n: int = 0
-    note: str = ""
-    rounding: bool = False
+    n: int = 0  # how many seeds there are
+    note: str = ""  # notes of the seeds; where there is no number, why
+    rounding: bool = False  # whether the number is 0 but for rounding, in all seeds
     best: bool = False
-    more: str = ""
-    star: bool = False
+    more: str = ""  # words that stand behind the number, where there is room
+    star: bool = False  # whether a star stands behind these
 
 
 @dataclass(frozen=True)
 class Table:
     """A table as a reader sees it, still in numbers.
 
-    Attributes:
-        name: above the table.
-        head: column headings, the scheme's first.
-        rows: a name, or several texts, and then numbers.
-        seeds: of the whole comparison; a mean over fewer says so.
-        lines: beneath the table; what may be said of the order of its rows.
-        measures: whose numbers it shows.
-        about: the numbers and their settings, for the caption in a paper.
-        note: on what the numbers are; in brackets behind the name.
-        below: by column, those of the lines that name schemes below a floor.
+    `below` holds by column those of the lines that name schemes below a floor.
     """
 
     name: str
-    head: list[str]
-    rows: Sequence[Sequence[str | Cell]]
-    seeds: int = 1
-    lines: tuple[str, ...] = ()
-    measures: frozenset[str] = frozenset()
-    about: str = ""
-    note: str = ""
+    head: list[str]  # column headings, the scheme's first
+    rows: Sequence[Sequence[str | Cell]]  # a name, or several texts, and then numbers
+    seeds: int = 1  # of the whole comparison; a mean over fewer says so
+    lines: tuple[str, ...] = ()  # beneath the table, on the order of its rows
+    measures: frozenset[str] = frozenset()  # whose numbers it shows
+    about: str = ""  # the numbers and their settings, for the caption in a paper
+    note: str = ""  # on what the numbers are; in brackets behind the name
     below: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property

@@ -209,8 +209,7 @@ def _of_values(values: dict[int, float]) -> dict[str, Any]:
 def _documents(windows: list[tuple[Floats, Floats] | None]) -> int:
     """Return how many documents all seeds read.
 
-    It is 0 if they did not read the same ones, or only one, whose choice nothing tells
-    of.
+    It is 0 if they did not read the same ones, or only one: its spread is unknown.
     """
     owners = [found[1] for found in windows if isinstance(found, tuple)]
     if not owners or len(owners) < len(windows):

@@ -167,11 +167,8 @@ def results_of(
 ) -> Results:
     """Return the records of a store that have these keys.
 
-    Args:
-        store: where they are.
-        keys: of the records; those that are not there are passed over.
-        warn: called with a line for every record that is left out.
-        arrays: keep what plots alone need.
+    Keys without a record are passed over. `warn` is called with a line for every record
+    that is left out. Without `arrays`, what only plots need is left out too.
     """
     found = (r for key in keys if (r := store.read(key)) is not None)
     records = label_settings(sound(found, warn, arrays=arrays), lambda line: None)

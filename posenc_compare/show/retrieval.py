@@ -78,7 +78,7 @@ def scores(rows: Frame) -> Frame:
 
 
 def chance(records: Iterable[Record]) -> float:
-    """Return the share that a model finds which knows all values and no key."""
+    """Return the share found by a model that knows all values and no key."""
     counts = {int(str(r.spec.setting["needles"])) for r in usable(records)}
     return 1 / (DEPTHS * min(counts))
 
@@ -157,12 +157,7 @@ class Advice:
 
 
 def advice(records: Iterable[Record]) -> Advice:
-    """Return what records of retrieval say of rules.
-
-    Raises:
-        ConfigError: if they hold no length beyond the trained one, or several
-            checkpoints.
-    """
+    """Return what records of retrieval say of rules."""
     records = usable(records)
     settings = [record.spec.setting for record in records]
     models = {str(setting["model"]) for setting in settings}

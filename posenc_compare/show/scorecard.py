@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Frame, Mean, means_of, rows_of, values_of
@@ -67,11 +68,14 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     """Return the scorecard of the trainings on language; None if there are none.
 
     Schemes that hold their level come first; then the score at the longest test counts.
+    Measures of one layer of several say nothing of the network.
     If labels are given, only these have a row.
     """
     means = means_of(records)
     every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
     for mean in rows_of(means[means["task"].isin(["", "language"])]):
+        if mean.note == ONE_LAYER:
+            continue
         place = (mean.measure, mean.quantity, mean.case)
         every.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
     schemes = {k: some for k, some in every.items() if not labels or k in labels}
@@ -119,7 +123,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
 
 
 def _same(trained: Frame) -> Iterator[str]:
-    """Yield which schemes are another one in this network, by all their scores."""
+    """Yield lines on schemes that have every score of another one."""
     found: dict[str, list[str]] = {}
     for scheme, other in twins(trained).items():
         found.setdefault(other, []).append(scheme)
@@ -211,7 +215,8 @@ def _shift(found: Numbers) -> str:
             worst = max(known, key=lambda mean: mean.mean)
             values = [*worst.values.values()]
             more = any(values) and rounded_away(values).any()  # than rounding
-            return f"{worst.mean:.1g}" if more else word
+            near = any(mean.note == NEAR for mean in known)
+            return f"{worst.mean:.1g}" if more else "0" if near else word
     return ""
 
 

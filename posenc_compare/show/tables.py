@@ -303,7 +303,7 @@ def _reasons(named: list[tuple[str, Mean]], shown: set[str]) -> list[str]:
 
 
 def _grid(records: list[Record]) -> str:
-    """Say on which grid all records were made, if it is one."""
+    """State the grid that all records were made on, if it is one."""
     grids = {record.spec.setting.get("grid", "") for record in records}
     if len(grids) != 1 or grids == {""}:
         return ""
@@ -371,7 +371,7 @@ def layout(
 
 
 def _texts(column: Column, records: list[Record]) -> set[tuple[str, str]]:
-    """Return the texts that the numbers of a column are of."""
+    """Return the texts that the numbers of a column were measured on."""
     keys = {key for mean in column.means.values() for key in mean.records}
     return texts_of(record for record in records if record.key in keys)
 
@@ -383,7 +383,7 @@ def _rank(label: str, columns: list[Column]) -> list[tuple[bool, float]]:
 
 
 def _spread(seeds: int, columns: list[Column]) -> str:
-    """Say what the numbers of a table are."""
+    """State what the numbers of a table are."""
     known = {m.documents for c in columns for m in c.means.values() if m.values}
     documents = max(known, default=0)
     note = frame.spread_note(seeds, documents)

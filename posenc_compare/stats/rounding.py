@@ -16,8 +16,7 @@ def rounded_away(values: ArrayLike) -> NDArray[np.float64]:
 def settled(values: ArrayLike) -> bool:
     """Return whether all values are the same number, up to rounding.
 
-    Args:
-        values: at least one, all finite.
+    There must be at least one value, and all must be finite.
     """
     array = rounded_away(values)
     return bool(np.ptp(array) <= NOTHING * np.max(np.abs(array)))

@@ -83,9 +83,6 @@ class Corpus:
         Returns:
             Bytes `(window, length + 1)` int64, spread evenly over the documents, and
             the number of the document that each is from.
-
-        Raises:
-            CorpusError: if the documents hold too few windows.
         """
         documents = self.test if split == "test" else self.validation
         window = length + 1
@@ -115,10 +112,6 @@ def load_corpus(source: str, test: str = "") -> Corpus:
     Args:
         source: a file, a folder (each file below it is a document), or `stdlib`.
         test: where the documents to test on are; empty for some of the source.
-
-    Raises:
-        CorpusError: if a source is not a readable file or folder, is empty, or does not
-            fit in memory, or if the two share a document.
     """
     name, documents = _documents("corpus", source)
     own = list(documents.values())
@@ -159,9 +152,6 @@ def _documents(which: str, source: str) -> tuple[str, dict[str, bytes]]:
     Args:
         which: corpus it is, for errors.
         source: as `load_corpus` takes it.
-
-    Raises:
-        CorpusError: as `load_corpus`.
     """
     try:
         name, named = _read(which, source)

@@ -22,21 +22,15 @@ PAD = 0
 
 @dataclass(frozen=True)
 class Sequence:
-    """One sequence of a task.
-
-    Attributes:
-        tokens: that are read.
-        targets: what is to be said at each place.
-        counts: whether each place counts.
-    """
+    """One sequence of a task."""
 
     tokens: np.ndarray
-    targets: np.ndarray
-    counts: np.ndarray
+    targets: np.ndarray  # the right token at each place
+    counts: np.ndarray  # whether a place counts
 
     @classmethod
     def spoken(cls, text: np.ndarray, first: int) -> Self:
-        """Return the sequence in which each token of a text is foreseen.
+        """Return the sequence in which each token of a text is predicted.
 
         Args:
             text: `(length + 1,)`.
@@ -55,10 +49,8 @@ class Drawn(Task):
     ) -> Sequence:
         """Return a sequence of at most so many tokens.
 
-        Args:
-            length: what the network reads.
-            rng: decides all that is random.
-            largest: whether it must be as large as fits; else its size is drawn.
+        `rng` decides all that is random. The sequence is as large as fits if `largest`;
+        else its size is drawn.
         """
 
     def batch(self, step: int, seed: int) -> Batch:

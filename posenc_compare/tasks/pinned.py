@@ -13,8 +13,7 @@ OF = "Python 3.11.7"  # whose standard library is pinned
 def other_text(corpus: Corpus) -> list[str]:
     """Return a line if the default corpus is another text than the pinned one.
 
-    Args:
-        corpus: the default corpus on this machine.
+    `corpus` is the default one of this machine.
     """
     place = files("posenc_compare.tasks") / "stdlib.sha256"
     lines = place.read_text("utf-8").splitlines()

@@ -125,5 +125,5 @@ class Checkpoints(CheckpointStore):
 
 
 def _digest(folder: Path, data: bytes) -> bytes:
-    """Return what stands before a step and tensors in the folder of a training."""
+    """Return the hash that stands before `data` in a file of this folder."""
     return hashlib.sha256(folder.name.encode() + data).digest()

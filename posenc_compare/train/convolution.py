@@ -26,12 +26,7 @@ TAPS = 4  # tokens that a Canon layer sees
 
 
 class Still(nn.Module):
-    """No convolution; the others change what they act on.
-
-    Args:
-        width: channels of a token vector.
-        heads: of attention.
-    """
+    """No convolution; the others change what they act on."""
 
     reach = 0  # tokens before that a perceptron sees through it
 
@@ -136,7 +131,7 @@ def _summed(x: Tensor, taps: Tensor) -> Tensor:
 
 
 def _shifted(x: Tensor, share: Tensor) -> Tensor:
-    """Mix each token with the one before, by the share of that; zero is before all."""
+    """Mix each token with the one before, by its share; before the first is zero."""
     before = F.pad(x, (0, 0, 1, 0))[:, :-1]
     return ((1 - share) * x + share * before).to(x.dtype)
 

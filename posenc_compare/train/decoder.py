@@ -56,11 +56,7 @@ class Layer(nn.Module):
     ) -> Tensor:
         """Return `(batch, seq - first, width)`, with this layer's part added to `x`.
 
-        Args:
-            x: `(batch, seq, width)`.
-            session: of the forward pass.
-            layer: its number.
-            first: the place from which on the result is wanted.
+        `x` is `(batch, seq, width)`; the result begins at place `first`.
         """
         q, k, v, seen = self.projected(x)
         near = max(0, first - self.convolution.reach)
@@ -74,9 +70,6 @@ class Layer(nn.Module):
 
     def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return queries, keys and values, and what they are projections of.
-
-        Args:
-            x: `(batch, seq, width)`.
 
         Returns:
             Three of `(batch, heads, seq, head_dim)`, and `(batch, seq, width)`.
@@ -95,15 +88,7 @@ class Layer(nn.Module):
 class Decoder(nn.Module):
     """A language model with tied input and output embeddings.
 
-    Args:
-        variant: the positional scheme.
-        layers: number of layers.
-        geometry: width, heads and training length.
-        seed: of the initial weights.
-        vocabulary: number of different tokens.
-        norm: LayerNorm or RMSNorm.
-        convolution: in every layer.
-        axes: that positions may have; a scheme of one axis is always welcome.
+    Positions may have `axes` axes; a scheme of one axis always fits.
     """
 
     def __init__(

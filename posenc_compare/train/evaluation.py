@@ -24,7 +24,7 @@ def evaluate(
         model: the decoder.
         batch: sequences of one length.
         autocast: run the network in bfloat16 where torch's autocast does.
-        score: bits_per_byte, or accuracy, 1 for a token that is foreseen and else 0.
+        score: bits_per_byte, or accuracy, 1 for a token that is predicted and else 0.
 
     Returns:
         `(sequence, length)` float32, on the CPU; 0 at places before the first that

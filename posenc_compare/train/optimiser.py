@@ -70,10 +70,7 @@ def groups(
 ) -> list[dict[str, object]]:
     """Return AdamW's groups; `rate` of each multiplies the learning rate.
 
-    Args:
-        model: the decoder.
-        weight_decay: of the network's matrices.
-        scheme_rate: of all parameters of schemes, if it is not 0.
+    `scheme_rate`, if it is not 0, is that of all parameters of schemes.
     """
     raised = model.embedding.embedding_dim**0.5
     rates = {

@@ -37,11 +37,7 @@ class Tests:
     ) -> Tensor:
         """Return the score of every token, `(sequence, length)` float32.
 
-        Args:
-            batch: what the network reads.
-            case: what tells this test from others of the same length.
-            schemes: which the network reads with.
-            progress: told whether a checkpoint is due.
+        `case` distinguishes this test from others of the same length.
         """
         name = f"{KEPT}{batch.tokens.shape[1]}.{case}"
         found = self._kept.get(name)

@@ -28,10 +28,7 @@ LOOK = 64  # steps between looks at the losses on a GPU, which waits for its wor
 class Trainer:
     """A decoder in training.
 
-    Args:
-        model: the decoder, on its device.
-        task: where batches come from.
-        setting: how to train; its seed is that of the batches.
+    The seed of `setting` is that of the batches.
     """
 
     def __init__(self, model: Decoder, task: Task, setting: Training) -> None:
@@ -160,9 +157,8 @@ class Trainer:
     def restore(self, step: int, tensors: dict[str, Tensor]) -> None:
         """Go on from what `state` returned after `step` steps.
 
-        Raises:
-            ValueError: if that is not this training's in every name, shape and dtype,
-                or has numbers that no training gives; nothing has changed then.
+        It raises `ValueError` and changes nothing if that is not this training's in
+        every name, shape and dtype, or has numbers that no training gives.
         """
         self._check(step, tensors)
         self.losses[:step] = tensors["losses"]

@@ -81,7 +81,18 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(
     assert "data:image/png" in page
 
 
-def test_a_scheme_that_fails_a_check_is_ranked_and_named(ranked: Any) -> None:
+def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
+    ranked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the machine differs, cells of the reference are computed here, too."""
+    scores, changes = command._scores, iter([0.25])  # of the reference, which is first
+
+    def changed(records: Any) -> dict[tuple[str, float | None], float]:
+        by = next(changes, 0.0)
+        return {place: score + by for place, score in scores(records).items()}
+
+    monkeypatch.setattr(command, "_differing", lambda known, own: ["torch differs"])
+    monkeypatch.setattr(command, "_scores", changed)
     text = DISGUISED.replace("disguised", "broken").replace("Disguised", "Broken")
     text = text.replace(".abs()", ".abs().clamp(max=offsets.numel() // 2)")
     code, out, err = ranked(text)
@@ -90,6 +101,8 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named(ranked: Any) -> None:
     assert "broken: place" in out
     last = err.splitlines()[-1]
     assert last.startswith("broken: its place may mean nothing: it failed ")
+    assert "reference cells computed here (nope, alibi, rope, seed 0)" in err
+    assert "6 of 6 scores compared, which differ by 0.25 bits or less" in err
 
 
 def test_a_scheme_that_cannot_be_trained_has_no_place(
@@ -124,20 +137,3 @@ def test_the_reference_is_of_a_preset(posenc) -> None:
     done = posenc("rank", "rope", "--preset", "gpu")
     assert done.returncode == 2
     assert "preset must have reference records, got gpu" in done.stderr
-
-
-def test_another_machine_computes_cells_of_the_reference(
-    ranked: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scores, changes = command._scores, iter([0.25])  # of the reference, which is first
-
-    def changed(records: Any) -> dict[tuple[str, float | None], float]:
-        by = next(changes, 0.0)
-        return {place: score + by for place, score in scores(records).items()}
-
-    monkeypatch.setattr(command, "_differing", lambda known, own: ["torch differs"])
-    monkeypatch.setattr(command, "_scores", changed)
-    code, _, err = ranked(DISGUISED.replace("disguised", "other"))
-    assert code == 0
-    assert "reference cells computed here (nope, alibi, rope, seed 0)" in err
-    assert "6 of 6 scores compared, which differ by 0.25 bits or less" in err

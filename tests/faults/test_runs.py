@@ -199,7 +199,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory, corpus: str):
     words += [*SIZES, "--workers=1", "--out", folder, "--format=json"]
     draw = random.Random(0)
     lost, slow = [], []
-    for kill in range(6):
+    for kill in range(4):
         before = state(folder)
         process = start(*words)
         at = len(before) + draw.randrange(0, 3) if kill % 2 else -1

@@ -13,6 +13,7 @@ from posenc_compare.measures.distance_decay import distance_decay, rotation_boun
 from posenc_compare.measures.order_sensitivity import order_sensitivity
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.shift_error import shift_error
+from posenc_compare.records.quantities import NEAR
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
@@ -21,7 +22,8 @@ from posenc_compare.train.progress import Progress
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
 # Only queries beyond its threshold know where they stand.
-NEAR: dict[str, dict[str, object]] = {"fire": {"threshold": 8.0}}
+EARLY: dict[str, dict[str, object]] = {"fire": {"threshold": 8.0}}
+UNCHANGED = {"fire", "self_extend", "dual_chunk"}  # among 128 positions of 512
 PROBE = Probe(positions=256)
 ROUNDING = 1e-12  # float64, logits of about 10, sums of 32 products
 
@@ -46,18 +48,21 @@ def test_a_window_hides_far_distances() -> None:
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_shift_error_is_zero_for_relative_schemes_alone(name: str) -> None:
     probe = Probe(positions=256, tokens=32, width=32)
-    rows = values(shift_error, name, probe, **NEAR.get(name, {}))
+    rows = values(shift_error, name, probe, **EARLY.get(name, {}))
     if SCHEMES.get(name).facts.relative:
         assert rows["shift_error", "plain", 64] < ROUNDING
     else:
         assert rows["shift_error", "plain", 64] > 0.01
 
 
-def test_fire_is_relative_up_to_its_threshold() -> None:
-    assert (
-        values(shift_error, "fire", threshold=512.0)["shift_error", "plain", 64]
-        < ROUNDING
-    )
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_a_note_says_where_a_scheme_would_change(name: str) -> None:
+    probe = Probe(positions=512, width=32)
+    scheme = probe.build(Variant(name))
+    rows = shift_error(Variant(name), probe, Progress()).rows
+    still = [row for row in rows if row.case == "plain" and row.value < ROUNDING]
+    assert {row.note == NEAR for row in still} <= {not scheme.facts.relative}
+    assert bool(still) == (scheme.facts.relative or name in UNCHANGED)
 
 
 def dot(one: Tensor, other: Tensor) -> float:

@@ -45,6 +45,15 @@ def test_without_content_nope_has_all_keys() -> None:
                 assert ("attention_beyond", case, share) not in rows
 
 
+def test_a_sink_leaves_the_number_of_keys_as_it_is() -> None:
+    """A sink takes weight from all keys alike, so their shares stay the same."""
+    inner = Variant("nope")
+    plain, sink = rows_of("nope", Probe()), rows_of("sink", Probe(), scheme=inner)
+    for n in (64, 1024):
+        found, wanted = (r["effective_keys", "", n].value for r in (sink, plain))
+        assert found == pytest.approx(wanted, rel=1e-9)
+
+
 def test_without_content_alibi_is_a_geometric_sum() -> None:
     rows = rows_of("alibi", NoContent(tokens=32))
 

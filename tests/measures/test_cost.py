@@ -32,6 +32,7 @@ def numbers(label: str, setting: Training) -> dict[str, float]:
         ("learned", 16 * 32),
         ("kerple_log", 2 * 2),  # its layers share it
         ("fox", 3 * (2 * 32 + 2)),
+        ("fourier_random", 0),  # its frequencies are drawn and stay
     ],
 )
 def test_parameters_are_those_of_the_scheme_each_once(

@@ -20,6 +20,7 @@ from posenc_compare.measures.inside import (
 from posenc_compare.registry import PLOTS
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch
+from posenc_compare.train.decoder import ids_of
 from posenc_compare.train.progress import Progress
 from posenc_compare.train.trainer import trainer_of
 from posenc_compare.variants import parse_variants
@@ -94,13 +95,26 @@ def test_the_states_are_those_of_the_network() -> None:
     torch.testing.assert_close(last, logits)
 
 
+@pytest.mark.parametrize("pairs", [1, 2, 3, 8])
+def test_pairs_that_are_used_alike_are_half_slow(
+    pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use = torch.ones(2, pairs, dtype=torch.float64)
+    monkeypatch.setattr("posenc_compare.measures.inside._use", lambda *_: use)
+    assert measured("rope")["slow_pairs", None, ""] == pytest.approx(0.5)
+
+
+def test_random_ids_are_those_of_a_test() -> None:
+    model, batch, _ = network("randomized")
+    session = model.session(batch.tokens, torch.arange(16), ids_of(0, "test"))
+    assert _session(model, batch).ids.equal(session.ids)
+    assert not session.ids.equal(torch.arange(16).expand(8, -1))
+
+
 @pytest.mark.parametrize(
     ("scheme", "convolution"),
     [
-        *(
-            (name, "none")
-            for name in ("alibi", "rope", "nope", "fox", "shaw", "t5_bias")
-        ),
+        *((name, "none") for name in ("alibi", "rope", "nope", "fox", "shaw", "sink")),
         ("rope", "canon"),
         ("nope", "kv_shift"),
     ],

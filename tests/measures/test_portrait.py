@@ -44,6 +44,15 @@ def test_every_scheme_has_a_portrait_that_fits_into_a_record(name: str) -> None:
     assert shapes == {key: wanted[key] for key in shapes}
 
 
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_what_keys_do_not_show_has_no_similarity(name: str) -> None:
+    scheme = PROBE.build(Variant(name))
+    beyond = ("scores", "token_state", "pair_bias")
+    hidden = not scheme.acts_at("embed") and any(map(scheme.acts_at, beyond))
+    acts = scheme.acts_at("embed") or scheme.acts_at("key")
+    assert ("similarity" in arrays_of(name)) == (acts and not hidden)
+
+
 def test_progress_adds_up_to_the_work_of_a_probe() -> None:
     units: list[int] = []
     portrait(Variant("rope"), PROBE, Progress(units.append))

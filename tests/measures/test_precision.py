@@ -138,10 +138,19 @@ def test_the_channels_that_are_rotated_have_phases() -> None:
         assert value(last, *at) == pytest.approx(value(first, *at), rel=0.5) != 0
 
 
+def test_logits_of_a_code_that_is_added_are_off_as_the_code_is() -> None:
+    """Ids that bfloat16 does not hold are wrong for sinusoids as for a rotation."""
+    rows = rows_of("sinusoidal")
+    assert value(rows, "logit_error", "bfloat16 ids", 65_536) > 0.5
+    far = value(rows, "logit_error", "bfloat16", 65_536)
+    assert 2.0**-9 < far < 2 * value(rows, "logit_error", "bfloat16", 0) + 2.0**-6
+
+
 def test_reasons_stand_where_there_is_no_number() -> None:
     rows = rows_of("rope")
     assert rows["code_error", "bfloat16", 65_536].note == "adds no code"
     rows = rows_of("learned")
     assert rows["code_error", "float32", 256].note == "not defined beyond 64"
-    assert rows["phase_error", "bfloat16", 65_536].note == "rotates no pairs"
+    assert rows["logit_error", "float32", 256].note == "not defined beyond 64"
+    assert rows["phase_error", "bfloat16", 65_536].note == "no plain rotation"
     assert torch.get_default_dtype() == torch.float32

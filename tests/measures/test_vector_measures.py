@@ -111,6 +111,24 @@ def test_bias_share_of_alibi_is_the_mean_over_heads_of_a_share_of_variance() -> 
     assert 0.3 < rows_of(perturbation, "alibi")["bias_share", ""] < 0.4
 
 
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_no_scheme_that_adds_to_logits_has_a_share_of_zero(name: str) -> None:
+    """Products are those of `nope`, so rotations and codes are left out."""
+    own, plain = PROBE.build(Variant(name)), PROBE.build(Variant("nope"))
+    if any(map(own.acts_at, ("positions", "embed", "query", "key", "scale"))):
+        pytest.skip("its queries and keys are others")
+    x = PROBE.normal("tokens", 1, PROBE.tokens, PROBE.width)
+    q, k = PROBE.heads_of(x, "query"), PROBE.heads_of(x, "key")
+    found, products = (
+        PROBE.session(scheme, PROBE.arange(PROBE.tokens)).logits(0, q, k, x=x)
+        for scheme in (own, plain)
+    )
+    seen = found.isfinite()
+    adds = bool((found[seen] - products[seen]).abs().max() > 1e-9)
+    share = rows_of(perturbation, name)["bias_share", ""]
+    assert (share == 0) == (not adds)
+
+
 @pytest.mark.parametrize("signed", [False, True])
 def test_binary_flips_as_many_bits_as_a_carry_does(signed: bool) -> None:
     rows = rows_of(smoothness, "binary", signed=signed)

@@ -42,11 +42,7 @@ ORDER: tuple[Path, ...] = ("fused", "strided", "dense", "plain", "flex")
 
 
 def choose(request: Request, path: Path | Literal["auto"]) -> Backend:
-    """Return the fastest path that serves a request, or the one that is asked for.
-
-    Raises:
-        ConfigError: if the path cannot serve it.
-    """
+    """Return the fastest path that serves a request, or the one that is asked for."""
     if path == "auto":
         return next(b for n in ORDER if not (b := BACKENDS[n]).serves(request))
     if path not in BACKENDS or BACKENDS[path].serves(request):

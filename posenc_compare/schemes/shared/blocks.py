@@ -1,4 +1,4 @@
-"""The parent of schemes that turn blocks of channels by trained matrices."""
+"""The parent of schemes that rotate blocks of channels by trained matrices."""
 
 import math
 from abc import ABC, abstractmethod
@@ -11,11 +11,11 @@ from posenc_compare.schemes.scheme import Call, Geometry, Scheme
 
 
 class TurnedBlocks(Scheme, ABC):
-    """Turn blocks of channels by the exponential of matrices times positions.
+    """Rotate blocks of channels by the exponential of matrices times positions.
 
     Args:
-        geometry: `head_dim` channels are turned.
-        block: channels that turn together.
+        geometry: `head_dim` channels are rotated.
+        block: channels that rotate together.
         span: rows, and columns, that lie between 0 and 1.
     """
 

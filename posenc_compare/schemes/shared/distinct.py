@@ -10,9 +10,6 @@ def distinct(x: Tensor) -> tuple[Tensor, Tensor]:
     Where the numbers of `x` lie close together, all between the lowest and the highest
     are returned, for they need not be sorted then.
 
-    Args:
-        x: whole numbers.
-
     Returns:
         `(number,)`, and the places in the shape of `x`: `numbers[places]` is `x`.
     """

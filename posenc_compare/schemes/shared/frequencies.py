@@ -16,9 +16,6 @@ def inverse_frequencies(pairs: int, base: float, device: torch.device) -> Tensor
 
     Returns:
         `(pair,)` float64, radians per position, from 1 down to nearly 1 / base.
-
-    Raises:
-        ConfigError: if the base is not positive.
     """
     if not base > 0:
         raise ConfigError(f"base must be greater than 0, got {base}", field="base")

@@ -116,11 +116,7 @@ def rotation_angles(scheme: Scheme, positions: Tensor) -> Tensor | None:
 
 
 def pair_count(scheme: str, head_dim: int) -> int:
-    """Return how many pairs of channels a head has.
-
-    Raises:
-        ConfigError: if one channel is left over.
-    """
+    """Return how many pairs of channels a head has."""
     if head_dim % 2:
         raise ConfigError(
             f"{scheme}: head_dim must be even, got {head_dim}; {head_dim + 1} would "

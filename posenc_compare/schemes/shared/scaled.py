@@ -11,12 +11,7 @@ from posenc_compare.schemes.shared.scaling import BY_RANK, RULES, Scaling
 
 
 class ScaledRotation(Rotation):
-    """Rotation of some channels under a rule of `Scaling`.
-
-    Attributes:
-        rotated_dims: how many channels of a head are rotated.
-        scaling: the rule with its numbers.
-    """
+    """Rotation of some channels under a rule of `Scaling`."""
 
     rotated_dims: int
     scaling: Scaling

@@ -99,9 +99,6 @@ class Scaling:
             rule: one of `RULES`, or none.
             length: positions that were trained, unless the options name another number.
             options: of `rope`, by name.
-
-        Raises:
-            ConfigError: if the rule lacks an option, or has it not, or out of range.
         """
         given: dict[str, Any] = {n: x for n, x in options.items() if x != DEFAULTS[n]}
         for name in given:

@@ -99,5 +99,6 @@ def _period(angles: Array) -> str:
     if not rotated > 0:
         return "no rotation"
     positions = 2 * math.pi * (len(angles) - 1) / rotated
+    positions = float(f"{positions:.3g}")  # records keep four digits of an angle
     digits = 1 if positions < 100 else 0
     return f"{positions:,.{digits}f} positions"

@@ -42,15 +42,9 @@ class Lines:
     those of the others in grey behind. `facets` holds axes, the `panel` of its rows,
     and the schemes in colour; `entries` is the legend below all panels.
 
-    Args:
-        rows: `panel`, `scheme`, `x` and `value` of each seed; panels in order.
-        styles: look of every scheme, in the order of legends.
-        columns: panels side by side.
-        width: inches that a panel needs at least.
-        height: inches of a row.
-        markers: whether points have one.
-        bands: whether means have 95 % intervals.
-        share: whether all panels have one scale.
+    `rows` have `panel`, `scheme`, `x` and `value` of each seed, with panels in order.
+    `width` and `height` of a panel are in inches. With `share`, all panels have one
+    scale.
     """
 
     def __init__(

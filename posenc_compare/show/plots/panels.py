@@ -100,7 +100,7 @@ def draw_heat(
     ticks: int = 4,
     **given: Any,
 ) -> None:
-    """Draw a matrix, its first row at the top; NaN shows the ground."""
+    """Draw a matrix, its first row at the top; NaN shows the background."""
     cmap, low, high = ends
     rows, columns = (max(1, round(side / ticks)) for side in values.shape)
     labels = {"yticklabels": rows, "xticklabels": columns, **given}
