@@ -20,6 +20,7 @@ from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf.apply import PROVED  # noqa: E402
 from posenc_compare.hf.measure import _weighted  # noqa: E402
+from posenc_compare.hf.rotary import one_rope  # noqa: E402
 from posenc_compare.hf.tiny import tiny  # noqa: E402
 
 applying = importlib.import_module("posenc_compare.hf.apply")  # not the function
@@ -85,7 +86,7 @@ NOTED = {
     "xlstm": ("nope", "has no attention"),
     "zamba": ("nope", "layers other than attention"),
     "kimi_linear": ("nope", "layers other than attention"),
-    "nanochat": ("n/a", "from the second to the first"),
+    "nanochat": ("rope:layout=half", "equals the scheme at negated positions"),
     "blt": ("n/a", "several products of queries and keys, turned differently"),
     "xlnet": ("n/a", "depends on the content of tokens"),
     "reformer": ("n/a", "in a way that no reader here finds"),
@@ -110,6 +111,8 @@ OTHERS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
         ["t5_bias:bidirectional=true;max_distance=128", "t5_bias:max_distance=128"],
         {"max_distance": 128},
     ),
+    "inkling_text": ("bias", ["inkling:reach=512"], {"reach": 512}),
+    "inkling2_text": ("bias", ["inkling:clip=8.0;reach=1024"], {"reach": 1024}),
     "bert-generation": ("table", ["learned:length=512"], {"channels": 128}),
 }
 # Why there are no rotary positions that an evaluation could scale.
@@ -195,6 +198,86 @@ def test_no_size_of_the_small_copy_is_stated_as_the_model_s(kind: str) -> None:
     for row in hf.describe(default_of(kind)):
         assert "heads" not in row.measured
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_rotation_backwards_is_compared_at_negated_positions() -> None:
+    config = default_of("nanochat")
+    (found,) = hf.describe(config)
+    assert found.off is not None
+    assert found.off < 1e-5
+    assert found.logits_off is not None
+    assert found.logits_off < 1e-6
+    with pytest.raises(hf.UnsupportedModelError, match="at negated positions"):
+        one_rope(config)
+
+
+def test_profiles_of_inkling_reach_as_far_as_each_layer_says() -> None:
+    kinds = ["hybrid", "hybrid_sliding"]
+    config = transformers.CONFIG_MAPPING["inkling_text"](
+        num_hidden_layers=2, layer_types=kinds, rel_extent=90, sliding_window_size=60
+    )
+    found = {one.layers: one for one in hf.describe(config)}
+    assert [found[kind].label for kind in kinds] == [
+        "inkling:reach=90",
+        "inkling:reach=60",
+    ]
+    assert all(one.off is not None and one.off < 1e-6 for one in found.values())
+
+
+def test_far_positions_scale_the_queries_of_inkling2() -> None:
+    kinds = ["hybrid", "hybrid_sliding"]
+    config = transformers.CONFIG_MAPPING["inkling2_text"](
+        num_hidden_layers=2, layer_types=kinds, rel_extent=90
+    )
+    notes = {one.layers: (one.label, one.note) for one in hf.describe(config)}
+    assert notes == {
+        "hybrid": ("inkling:clip=8.0;reach=90", "scales queries by their position"),
+        "hybrid_sliding": ("inkling:clip=8.0;reach=1024", ""),
+    }
+
+
+# The label, and the axis of each pair: time, height or width.
+SECTIONS = {
+    "qwen2_vl": ("m_rope:base=1000000.0", "0" * 16 + "1" * 24 + "2" * 24),
+    "qwen3_vl": ("m_rope:base=500000.0;order=interleaved", "012" * 20 + "0" * 4),
+}
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
+    label, axes = SECTIONS[kind]
+    found = text_of(kind)
+    assert found.measured["axes of pairs"] == axes
+    counts = "/".join(str(axes.count(axis)) for axis in "012")
+    assert found.label == f"{label};sections={counts}"
+    assert found.logits_off is not None
+    assert found.logits_off < PROVED
+
+
+def test_axes_are_those_of_the_code_and_not_of_the_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = importlib.import_module("transformers.models.qwen2_vl.modeling_qwen2_vl")
+
+    def recomposed(self: Any, freq: torch.Tensor) -> torch.Tensor:
+        parts = freq.split(self.mrope_section, dim=-1)
+        mixed = torch.cat([parts[0][0], parts[1][2], parts[2][1]], dim=-1)
+        return torch.cat((mixed, mixed), dim=-1)
+
+    rotary = module.Qwen2VLRotaryEmbedding
+    monkeypatch.setattr(rotary, "recomposition_frequencies", recomposed)
+    found = text_of("qwen2_vl")
+    assert found.measured["axes of pairs"] == "0" * 16 + "2" * 24 + "1" * 24
+    assert found.label == "rope:base=1000000.0;layout=half"
+    assert found.note.startswith("rotates by ids of several axes, otherwise than")
+
+
+def text_of(kind: str) -> Any:
+    """Return the description of the text part of a type."""
+    made = transformers.CONFIG_MAPPING[kind]
+    config = made(text_config={"num_hidden_layers": 2})
+    (found,) = (one for one in hf.describe(config) if one.part == "text")
+    return found
 
 
 def test_parts_of_a_model_have_rows_of_their_own() -> None:

@@ -529,6 +529,48 @@ def test_fox_is_that_of_x_transformers(x_transformers: Any) -> None:
     assert_near(below_diagonal(ours), below_diagonal(theirs))
 
 
+@pytest.mark.parametrize("reach", [1, 5, 20])
+def test_inkling_is_that_of_transformers(models: Oracle, reach: int) -> None:
+    scheme: Any = make("inkling", reach=reach)
+    x = normal(BATCH, LENGTH, HEADS * WIDTH, seed=5)
+    module = models("inkling").InklingRelativeLogits(16, reach)
+    module.proj = scheme.profiles
+    mixed = (x @ scheme.mix.weight.T).unflatten(-1, (HEADS, 16))
+    theirs = products(Q, K) + module(mixed, PLACES, PLACES)
+    assert_near(logits(scheme, state=scheme.token_state(x)), theirs)
+
+
+@pytest.mark.parametrize("clip", [8.0, 32.0])  # of all, and of some
+def test_inkling_with_a_clip_is_that_of_inkling2(models: Oracle, clip: float) -> None:
+    scheme: Any = make("inkling", reach=5, clip=clip)
+    x = normal(BATCH, LENGTH, HEADS * WIDTH, seed=5)
+    config = SimpleNamespace(hidden_size=64, d_rel=16, rel_l2_clip_threshold=clip)
+    bias = models("inkling2").Inkling2RelativePositionBias
+    module = bias(config, HEADS, 5, log_scaling=False)
+    scale = normal(HEADS, 16, seed=6)
+    module.norm.scale = torch.nn.Parameter(scale)
+    module.linear.weight = torch.nn.Parameter(
+        scheme.mix.weight / scale.flatten()[:, None]
+    )
+    module.proj = scheme.profiles
+    theirs = products(Q, K) + module(x, PLACES[:, None] - PLACES, PLACES)
+    ours = logits(scheme, state=scheme.token_state(x))
+    assert_near(ours, theirs)
+
+
+@pytest.mark.parametrize("reach", [1, 5, 20])
+def test_inkling_is_that_of_x_transformers(x_transformers: Any, reach: int) -> None:
+    scheme: Any = make("inkling", reach=reach)
+    x = normal(BATCH, LENGTH, HEADS * WIDTH, seed=5)
+    bias = x_transformers.RelativeProjPositionalBias
+    module = bias(HEADS * WIDTH, HEADS, max_dist=reach)
+    linear = module.to_distance_weights[0]
+    linear.weight, module.distance_bank = scheme.mix.weight, scheme.profiles
+    torch.nn.init.zeros_(linear.bias)
+    theirs = products(Q, K) + module(x)
+    assert_near(logits(scheme, state=scheme.token_state(x)), theirs)
+
+
 def test_sink_is_that_of_gpt_oss(models: Oracle) -> None:
     scheme: Any = make("sink", scheme="rope")
     module = SimpleNamespace(num_key_value_groups=1, sinks=scheme.logit, training=False)

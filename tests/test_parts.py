@@ -34,7 +34,16 @@ ALONE = {
     "log_length": "queries or keys changed by the other keys",
     "cope": "logits changed by the other keys",
     **dict.fromkeys(
-        ["ca_rope", "fox", "grape_ap", "path", "repo", "selective_rope", "wall"],
+        [
+            "ca_rope",
+            "fox",
+            "grape_ap",
+            "inkling",
+            "path",
+            "repo",
+            "selective_rope",
+            "wall",
+        ],
         "a token state",
     ),
 }

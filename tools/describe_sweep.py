@@ -82,16 +82,6 @@ STATED: dict[str, dict[str, Any]] = {
 LIMIT = 60  # seconds of the processor for a type
 ODD = ("Traceback", "AssertionError", "KeyError", "NoneType", "TypeError", "Error:")
 HEAD = ("type", "layers", "kind", "scheme", "off by", "logits off by", "note")
-PAGE = """# Positions of all causal types
-
-`posenc-compare hf describe` finds these positions in the default configuration of each
-causal type, with four layers if it takes that number. `off by` is the largest relative
-difference of frequencies, codes or biases from those of the scheme. `logits off by` is
-the largest difference between logits of a small random model with its own positions
-and under the scheme, relative to the largest logit. `tools/describe_sweep.py` makes the
-table with transformers {transformers} and torch {torch}.
-
-"""
 
 
 def config_of(kind: str) -> Any:
@@ -203,7 +193,7 @@ def main() -> int:
     """Print the table; return 1 if a check failed, or a description in an odd way."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("types", nargs="*", help="default: all")
-    parser.add_argument("--write", type=Path, help="a page for the table")
+    parser.add_argument("--write", type=Path, help="the page whose table it is")
     parser.add_argument("--check", action="store_true", help="instead of describing")
     given = parser.parse_args()
     if given.check and given.write:
@@ -229,17 +219,15 @@ def main() -> int:
     if given.write:
         if given.types:
             table = sorted(table + others(given.write, given.types), key=_kind)
-        given.write.write_text(page(table))
+        given.write.write_text(page(table, given.write.read_text()))
     return int(totals["odd"] + totals["failed"] > 0)
 
 
-def page(table: list[tuple[str, ...]]) -> str:
-    """Return the page of a table."""
+def page(table: list[tuple[str, ...]], written: str) -> str:
+    """Return a page with another table, after what is written above its own."""
     lines = [HEAD, tuple("---" for _ in HEAD), *table]
     body = "\n".join(f"| {' | '.join(_cell(c) for c in row)} |" for row in lines)
-    torch_version = torch.__version__.partition("+")[0]
-    head = PAGE.format(transformers=transformers.__version__, torch=torch_version)
-    return head + body + "\n"
+    return written.partition(f"| {HEAD[0]} |")[0] + body + "\n"
 
 
 def others(written: Path, kinds: list[str]) -> list[tuple[str, ...]]:

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from posenc_compare.hf.applied import Applied, put
 from posenc_compare.hf.measure import EXACT, neutral_at_start
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
+from posenc_compare.hf.readings import outputs
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes import Scheme, Variant
 
@@ -163,7 +164,7 @@ def _tokens(model: PreTrainedModel) -> Tensor:
 
 
 def _read(model: Any, ids: Tensor, **more: Tensor) -> Tensor:
-    return model(input_ids=ids, use_cache=False, **more).logits.double()
+    return outputs(model(input_ids=ids, use_cache=False, **more)).double()
 
 
 def _off(logits: Tensor, own: Tensor) -> float:

@@ -13,10 +13,12 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import MODEL_MAPPING as MODELS
 from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig
 
+from posenc_compare.hf.axes import by_axis
 from posenc_compare.hf.biases import biases_in
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import SCALED, UNMET, layers_of
 from posenc_compare.hf.places import CONVERTED, NoAttentionError, UnsupportedModelError
+from posenc_compare.hf.profiles import profiles_in
 from posenc_compare.hf.readings import apart, mixes, outputs
 from posenc_compare.hf.rotary import Rotary, drafts, rotary_in, text_of
 from posenc_compare.hf.tables import tables_in
@@ -111,13 +113,16 @@ def _described(model: Any, config: Any) -> list[Described]:
         rotary = [] if crosses else rotary_in(model, config)
     except (UnsupportedModelError, AttributeError):  # no queries and keys, or ids
         rotary = []
-    rows = [*map(_rotating, rotary)]
+    rows = [by_axis(_rotating(one), one, model) for one in rotary]
     if any(one.kind == "rotary" for one in rows):
         return rows
     text, count = _text(model)
     if found := tables_in(model, text, count):
         return found
-    if any(one.note not in ("", UNMET) for one in rows):
+    notes = {number: one.reason for one in rotary for number in one.numbers}
+    if found := profiles_in(model, notes):
+        return found
+    if any(note not in ("", UNMET) for note in notes.values()):
         return rows
     if found := biases_in(model, text, count):
         return found

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -32,7 +33,16 @@ UNMET = "has no products of queries and keys that can be measured"  # linear att
 KINDS = ("Attention", "MLA")  # in the names of classes of attention
 
 
+Pair = tuple[Tensor, Tensor]  # queries and keys
+Products = dict[int, list[Pair]]  # by layer, in the order of calls
 States = dict[nn.Module, list[Tensor]]  # in the order of calls
+
+
+class Axis(NamedTuple):
+    """One of several axes of position ids, by number, and how many there are."""
+
+    number: int
+    total: int
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,7 @@ class Rotation:
         scale: of scores before the softmax, in parts of 1/sqrt(width); None if it
             cannot be measured.
         fault: why this is no rotation by fixed frequencies; empty if it is one.
+        note: what else the layer does to its queries; empty if nothing.
     """
 
     layer: int
@@ -57,6 +68,7 @@ class Rotation:
     factor: float | None = None
     scale: float | None = None
     fault: str = ""
+    note: str = ""
 
 
 def neutral(pair: Any) -> Any:
@@ -92,7 +104,7 @@ class _Met(TorchFunctionMode):
         self.given = states or {}
         self.states: States = {}
         self.inside: list[int] = []
-        self.found: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self.found: Products = {}
         self.scales: dict[int, float] = {}
         self.replaced: set[int] = set()
         self._hooks: list[Any] = []
@@ -209,12 +221,14 @@ def meet(
     plain: bool = False,
     reach: int = 0,
     states: States | None = None,
+    axis: Axis | None = None,
 ) -> _Met:
     """Return what layers multiply in texts of one token at a position.
 
     The last text, if there are several, is a token at the position `reach`: some
     models rotate by the length of the longest text. Layers are given the states that
-    they had elsewhere, if these are known, so that each of them is measured alone.
+    they had elsewhere, if these are known, so that each of them is measured alone. With
+    an axis, ids have several, and are 0 along the others.
 
     A model that takes no position ids reads a text of equal tokens up to the position.
     """
@@ -223,6 +237,9 @@ def meet(
         given["position_ids"] = torch.full_like(ids, position)
         if len(ids) > 1:
             given["position_ids"][-1] = reach
+        if axis is not None:
+            along = torch.eye(axis.total, dtype=torch.long)[axis.number]
+            given["position_ids"] = along[:, None, None] * given["position_ids"]
     else:
         given["input_ids"] = ids.expand(-1, position + 1)
     tokens = given["input_ids"].shape[1]
@@ -280,10 +297,13 @@ def neutral_at_start(model: Any, most: float) -> bool:
     )
 
 
-def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
+def rotations(
+    model: Any, length: int, reach: int = 0, axis: Axis | None = None
+) -> list[Rotation]:
     """Return what every layer with attention does to its queries and keys.
 
-    Positions from 0 to `length` are tried, with a text at `reach` beside them.
+    Positions from 0 to `length` are tried, with a text at `reach` beside them. With an
+    axis, ids move along that axis of several.
     """
     name = type(model).__name__
     if not layers_of(model):
@@ -295,11 +315,15 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
     steps = sorted({*(step for step in STEPS if step < length), length - 1} - {0})
     if not _takes_positions(model):
         steps = [step for step in steps if step < LONGEST]
+    read = partial(meet, model, reach=reach, axis=axis)
     few = torch.ones((2, 1), dtype=torch.long)
-    start = meet(model, few, 0, reach=reach)
+    start = read(few, 0)
     if not start.found:
         raise UnsupportedModelError(f"{name}: {UNMET}; {WOULD_WORK}")
-    if all(_unmoved(start, model, few, step, reach) for step in steps):
+    if all(
+        _unmoved(start.found, read(few, step, states=start.states).found)
+        for step in steps
+    ):
         widths = {layer: pairs[0][0].shape[-1] for layer, pairs in start.found.items()}
         return [
             Rotation(layer, widths[layer], factor=1.0)
@@ -313,12 +337,10 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
     least = min(2, count - 1)
     tokens = least + torch.randperm(count - least, generator=draw)
     ids = tokens[torch.arange(rows) % len(tokens), None]
-    start = meet(model, ids, 0, reach=reach)
+    start = read(ids, 0)
     still, states = start.found, start.states
-    plain = meet(model, ids, steps[0], plain=True, reach=reach, states=states)
-    moved = {
-        step: meet(model, ids, step, reach=reach, states=states).found for step in steps
-    }
+    plain = read(ids, steps[0], plain=True, states=states)
+    moved = {step: read(ids, step, states=states).found for step in steps}
     found = []
     for layer in sorted({*layers_of(model).values()}):
         if layer not in still:
@@ -341,17 +363,16 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
     return found
 
 
-def _unmoved(start: _Met, model: Any, ids: Tensor, position: int, reach: int) -> bool:
-    """Return whether no layer gives queries and keys that depend on the position."""
-    moved = meet(model, ids, position, reach=reach, states=start.states).found
-    return moved.keys() == start.found.keys() and all(
+def _unmoved(start: Products, moved: Products) -> bool:
+    """Return whether no layer gives other queries and keys at another position."""
+    return moved.keys() == start.keys() and all(
         len(pairs) == len(moved[layer])
         and all(
             torch.equal(before, after)
             for pair, other in zip(pairs, moved[layer], strict=True)
             for before, after in zip(pair, other, strict=True)
         )
-        for layer, pairs in start.found.items()
+        for layer, pairs in start.items()
     )
 
 
@@ -361,9 +382,6 @@ def _same(one: Rotation, other: Rotation) -> bool:
         return one.fault == other.fault and one.pairs == other.pairs
     close = torch.allclose(one.frequencies, other.frequencies, rtol=EXACT, atol=0)
     return one.pairs == other.pairs and close
-
-
-Pair = tuple[Tensor, Tensor]
 
 
 def _pair(found: Pair, texts: int) -> Pair:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedConfig
 
@@ -30,12 +30,15 @@ from posenc_compare.hf.measure import (
     rotations,
 )
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError, check_converted
-from posenc_compare.hf.sizes import config_length
+from posenc_compare.hf.sizes import config_length, geometry_of
 from posenc_compare.hf.tiny import tiny
+from posenc_compare.schemes import Call, Scheme
+from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 SHARED = "shared_kv_states"
 DEEP = "rounding grows from layer to layer"
+BACKWARDS = "rotates backwards: equals the scheme at negated positions"
 SHORT = 1024  # positions in which queries are not scaled yet
 
 
@@ -57,7 +60,8 @@ class Rotary:
         length: positions that the row is for.
         off: largest difference of a logit under the variant, in parts of the largest,
             with all these layers and with each alone; None if it was not compared.
-        reason: why the variant is none, or is not proved; empty if it is proved.
+        reason: why the variant is none, or is not proved, or acts otherwise; empty if
+            it is proved.
         scale: of scores before the softmax, in parts of 1/sqrt(head_dim), as measured;
             None if it cannot be.
     """
@@ -114,11 +118,7 @@ def rotary_in(model: Any, config: PreTrainedConfig) -> list[Rotary]:
     length = config_length(config)
     limits = length_limits(config)
     within = min([*limits, length])
-    first, notes = _measured(model, within)
-    rows = rotary_rows(first, config, within, model)
-    rows = [
-        replace(one, reason=one.reason or notes.get(one.numbers[0], "")) for one in rows
-    ]
+    rows = rotary_rows(_measured(model, within), config, within, model)
     if limits and any(one.pairs for one in rows):
         beyond = length if length > within else 2 * within
         last = rotations(model, within, beyond - 1)
@@ -131,8 +131,8 @@ def rotary_in(model: Any, config: PreTrainedConfig) -> list[Rotary]:
     return [*rotating, *(one for one in rows if not one.pairs)]
 
 
-def _measured(model: Any, length: int) -> tuple[list[Rotation], dict[int, str]]:
-    """Return the rotations of all layers, and what else some do to queries.
+def _measured(model: Any, length: int) -> list[Rotation]:
+    """Return the rotations of all layers, with a note of what else some do to queries.
 
     Weights after a rotation, and a scale that grows with the position, hide it: it is
     measured again without them.
@@ -147,9 +147,8 @@ def _measured(model: Any, length: int) -> tuple[list[Rotation], dict[int, str]]:
         short = {one.layer: one for one in rotations(model, SHORT)}
         found = [short[o.layer] if o.fault == SCALED else o for o in found]
     still = {"fault": "", "factor": 1.0}
-    return [
-        replace(one, **still) if one.fault == SCALED else one for one in found
-    ], notes
+    found = [replace(one, **still) if one.fault == SCALED else one for one in found]
+    return [replace(one, note=notes.get(one.layer, "")) for one in found]
 
 
 def _level(attention: nn.Module) -> None:
@@ -237,7 +236,7 @@ def rotary_rows(
     rows = []
     for group in groups:
         one, numbers = group[0], tuple(each.layer for each in group)
-        name = "all" if len(groups) == 1 else _named(numbers, config)
+        name = "all" if len(groups) == 1 else layers_text(numbers, config)
         kind = "n/a" if one.fault or one.pairs else "none"
         row = Rotary(name, numbers, kind, length=length, reason=one.fault)
         if one.frequencies is not None:
@@ -250,13 +249,14 @@ def rotary_rows(
                 scale=one.scale,
             )
             row = _proved(_matched(row, one, config), model)
-        rows.append(row)
+        rows.append(replace(row, reason=row.reason or one.note))
     return rows
 
 
 def _alike(one: Rotation, other: Rotation) -> bool:
     """Return whether two layers do the same."""
-    same = (one.pairs, one.fault, one.width) == (other.pairs, other.fault, other.width)
+    first, second = ((r.pairs, r.width, r.fault, r.note) for r in (one, other))
+    same = first == second
     if not same or one.frequencies is None or other.frequencies is None:
         return same
     factors = [each.factor or 0.0 for each in (one, other)]
@@ -265,8 +265,8 @@ def _alike(one: Rotation, other: Rotation) -> bool:
     )
 
 
-def _named(numbers: tuple[int, ...], config: Any) -> str:
-    """Return the name of the kind of some layers, or else their numbers."""
+def layers_text(numbers: tuple[int, ...], config: Any) -> str:
+    """Return the kind of some layers by its name, or else their numbers as `0-2,4`."""
     kinds = getattr(config, "layer_types", None) or []
     for kind in dict.fromkeys(kinds):
         if tuple(i for i, one in enumerate(kinds) if one == kind) == numbers:
@@ -276,10 +276,23 @@ def _named(numbers: tuple[int, ...], config: Any) -> str:
     return ",".join(f"{e[0]}-{e[-1]}" if len(e) > 1 else f"{e[0]}" for e in ends)
 
 
+class _Backwards(Wrapper):
+    """A scheme at negated positions."""
+
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().query(q, -positions, call)
+
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().key(k, -positions, call)
+
+
 def _matched(row: Rotary, one: Rotation, config: Any) -> Rotary:
     """Return a row with the nearest of the schemes that the configuration states."""
     found, faults = [], []
     size = config_length(config)
+    backwards = all(first > second for first, second in one.pairs)
+    if backwards:
+        one = replace(one, pairs=tuple((i, j) for j, i in one.pairs))
     for rule, variant in candidates(config, row.length, one):
         row = replace(row, rope_type=rule)
         try:
@@ -306,7 +319,7 @@ def _matched(row: Rotary, one: Rotation, config: Any) -> Rotary:
         why = faults[0] if faults else "states no rule that a scheme here has"
         return replace(row, reason=why)
     apart, rule, variant = min(found, key=lambda each: each[0])
-    why = ""
+    why = BACKWARDS if backwards else ""
     if not apart <= EXACT:
         why = f"the configuration states {variant.label}, off by {apart:.1e}"
     return replace(row, rope_type=rule, variant=variant, apart=apart, reason=why)
@@ -314,8 +327,6 @@ def _matched(row: Rotary, one: Rotation, config: Any) -> Rotary:
 
 def _channels(one: Rotation) -> str:
     """Return which channels are rotated, if no scheme here rotates the same."""
-    if any(i > j for i, j in one.pairs):
-        return "rotates pairs of channels from the second to the first"
     channels = sorted(itertools.chain(*one.pairs))
     return (
         f"rotates {len(channels)} channels from {channels[0]} to {channels[-1]} of "
@@ -325,16 +336,20 @@ def _channels(one: Rotation) -> str:
 
 def _proved(row: Rotary, model: Any) -> Rotary:
     """Return a row with what its scheme does to the logits of a model."""
-    if row.variant is None or row.reason or model is None:
+    if row.variant is None or row.reason not in ("", BACKWARDS) or model is None:
         return row
+    scheme: Variant | Scheme = row.variant
     try:
-        found = proof(model, row.variant, row.numbers)
+        if row.reason == BACKWARDS:
+            geometry = geometry_of(model.config)
+            scheme = _Backwards(geometry, scheme.build(geometry))
+        found = proof(model, scheme, row.numbers)
         off = max(found.values())
         without = proof(model, "nope", row.numbers, alone=False)["all"]
     except Exception as error:  # whatever a model makes of a scheme it cannot take
         known = isinstance(error, ConfigError)
         why = str(error) if known else "hf.apply fails on this model"
-        return replace(row, reason=f"logits not compared: {why}")
+        return replace(row, reason=row.reason or f"logits not compared: {why}")
     if not off <= PROVED and found[max(row.numbers)] <= PROVED:
         why = f"logits not compared but under the last layer: {DEEP}"
         return replace(row, off=found[max(row.numbers)], reason=why)

@@ -250,8 +250,9 @@ def _narrow(config: PreTrainedConfig, most: int) -> None:
             sizes = (count, count if among == each else few)
             values.update(zip(HEADS, sizes, strict=True))
     for name, size in own.items():
-        if _own(config, name) is not None:
-            setattr(config, name, size)
+        for one in (name, f"swa_{name}"):  # of layers with a window
+            if _own(config, one) is not None:
+                setattr(config, one, size)
     config.hidden_size = wide
     for name in WIDTHS:
         if (value := vars(config).get(name)) and value % width == 0:

@@ -516,6 +516,44 @@ MASKS = {
 }
 
 
+class TestInkling(LogitTests):
+    """Inkling's mixtures of profiles, one pair of tokens at a time."""
+
+    name = "inkling"
+    sizes = SIZES
+    places = [[3, 4, 6, 10, 11, 12, 200], [200, 12, 11, 10, 6, 4, 3]]
+    cases = combine(rank=(1, 4), reach=(1, 8, 0), clip=(0.0, 2.0))
+    gradients = [{"rank": 3, "reach": 4, "clip": 2.0}]
+    identities = [({}, {"profiles": 0}, "nope"), ({}, {"mix.weight": 0}, "nope")]
+    changes = [{"rank": 3}, {"reach": 4}, {"clip": 0.5}]
+    errors = [
+        ({"rank": 0}, "rank must be at least 1, got 0"),
+        ({"reach": -1}, "reach must be 0 or more, got -1"),
+        ({"clip": -0.5}, "clip must be 0 or more, got -0.5"),
+    ]
+
+    def logits(self, t: Inputs) -> Tensor:
+        """`q k / sqrt(d) + r P`, with nothing of P in the future and far away."""
+        weight, profiles = t.scheme.mix.weight.tolist(), t.scheme.profiles.tolist()
+        rank, clip, places = t.option("rank"), t.option("clip"), t.positions.tolist()
+        reach = t.option("reach") or t.scheme.geometry.length
+        assert len(profiles[0]) == reach
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            made = dot(t.q[b, h, i].tolist(), t.k[b, h, j].tolist()) / math.sqrt(WIDTH)
+            distance = places[b][i] - places[b][j]
+            if not 0 <= distance < reach:
+                return made
+            rows = weight[h * rank : (h + 1) * rank]
+            mixture = [dot(row, t.x[b, i].tolist()) for row in rows]
+            norm = math.hypot(*mixture)
+            if clip and norm > clip:
+                mixture = [part * clip / (norm + 1e-6) for part in mixture]
+            return made + dot(mixture, [row[distance] for row in profiles])
+
+        return pair_by_pair(t.q, logit)
+
+
 class TestLogLength(SchemeTests):
     """Logits that grow with the logarithm of the length, one query at a time."""
 

@@ -262,6 +262,7 @@ THROUGH_TOKENS = {
     "ca_rope": {"say.weight"},
     "fox": {"gate.weight"},
     "grape_ap": {"path.weight"},
+    "inkling": {"mix.weight"},
     "path": {"down.weight", "up.weight", "strength.weight"},
     "path:forget=true": {"gate.weight"},
     "repo": {"gate.weight", "content.weight", "place.weight"},

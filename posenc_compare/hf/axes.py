@@ -1,0 +1,91 @@
+"""Ids of several axes, by which M-RoPE rotates, measured.
+
+Models of images and video take an id of time, of height and of width for each token.
+Ids that move along one axis alone must rotate the pairs of that axis and no others.
+"""
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.hf.described import Described
+from posenc_compare.hf.measure import EXACT, Axis, Rotation, rotations
+from posenc_compare.hf.rotary import Rotary
+from posenc_compare.schemes import Geometry, Variant
+
+SECTIONS = "mrope_section"  # of modules that take ids of several axes
+ORDERS = ("sections", "interleaved")  # of `m_rope`
+OTHERWISE = "rotates by ids of several axes, otherwise than m_rope here"
+
+
+def by_axis(row: Described, one: Rotary, model: Any) -> Described:
+    """Return the description of layers that rotate, with the axes of their ids.
+
+    The scheme is `m_rope` if it rotates the same pairs by the same axes. Else it stays
+    that of ids of one axis, and a note says so.
+    """
+    stated = [getattr(module, SECTIONS, None) for module in model.modules()]
+    sections = next(filter(None, stated), None)
+    if not sections or row.kind != "rotary" or row.variant is None:
+        return row
+    if isinstance(sections, dict):  # by the kind of layer
+        sections = next(iter(sections.values()))
+    axes = axes_of(model, one, len(sections))
+    variant = _scheme(row.variant, axes)
+    measured = {**row.measured, "axes of pairs": "".join(map(str, axes)) or None}
+    if variant is not None:
+        return replace(row, measured=measured, variant=variant)
+    note = "; ".join(filter(None, [OTHERWISE, row.note]))
+    return replace(row, measured=measured, note=note)
+
+
+def axes_of(model: Any, one: Rotary, count: int) -> list[int]:
+    """Return the axis of ids that each pair of some layers rotates by.
+
+    Args:
+        model: small and random, in evaluation mode.
+        one: its layers; the first is measured.
+        count: of the axes.
+
+    Returns:
+        The axis of each pair, from 0; empty if ids along one axis alone rotate a pair
+        otherwise than ids that move along all.
+    """
+    layer, length = one.numbers[0], one.length
+    found = defaultdict[tuple[int, int], list[int]](list)
+    whole = _turns(rotations(model, length), layer)
+    for axis in range(count):
+        alone = _turns(rotations(model, length, axis=Axis(axis, count)), layer)
+        for pair, frequency in alone.items():
+            same = math.isclose(frequency, whole.get(pair, 0.0), rel_tol=EXACT)
+            found[pair].append(axis if same else -1)
+    axes = [found[pair] for pair in whole]
+    known = all(len(each) == 1 and each[0] >= 0 for each in axes)
+    return [each[0] for each in axes] if known else []
+
+
+def _turns(layers: list[Rotation], number: int) -> dict[tuple[int, int], float]:
+    """Return the frequencies of one layer by pair."""
+    one = next(each for each in layers if each.layer == number)
+    frequencies = [] if one.frequencies is None else one.frequencies.tolist()
+    return dict(zip(one.pairs, frequencies, strict=True))
+
+
+def _scheme(variant: Variant, axes: list[int]) -> Variant | None:
+    """Return `m_rope` with the frequencies of `rope` and these axes, if it can be."""
+    known = {"base", "layout"}
+    if variant.name != "rope" or not variant.options.keys() <= known:
+        return None
+    counts = "/".join(str(axes.count(axis)) for axis in range(3))
+    for order in ORDERS:
+        options = {"layout": "adjacent", **variant.options, "order": order}
+        found = Variant("m_rope", {**options, "sections": counts})
+        try:
+            built: Any = found.build(Geometry(2 * len(axes), heads=1))
+        except ConfigError:  # counts that this order does not reach
+            continue
+        if built.axes_of == axes:
+            return found
+    return None
