@@ -60,7 +60,7 @@ def test_a_note_says_where_a_scheme_would_change(name: str) -> None:
     probe = Probe(positions=512, width=32)
     scheme = probe.build(Variant(name))
     rows = shift_error(Variant(name), probe, Progress()).rows
-    still = [row for row in rows if row.case == "plain" and row.value < ROUNDING]
+    still = [row for row in rows if row.case == "plain" and (row.value or 0) < ROUNDING]
     assert {row.note == NEAR for row in still} <= {not scheme.facts.relative}
     assert bool(still) == (scheme.facts.relative or name in UNCHANGED)
 
