@@ -23,7 +23,7 @@ SUPPORT = Path(__file__).parent / "support"
 SIZES: dict[str, Any] = {"length": 16, "width": 16, "heads": 2, "batch": 2}
 SIZES |= {"test_bytes": 64, "longest": 2}
 SHORT, LONG = {**SIZES, "steps": 40}, {**SIZES, "steps": 1500}
-OPTIONS = {"engine", "out", "seeds", "corpus", "threads"}  # the others are settings
+OPTIONS = {"engine", "out", "seeds", "corpus"}  # the others are settings
 needs_ray = pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="needs the extra `ray`"
 )
