@@ -23,7 +23,7 @@ from support.records import stored
 
 from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError, StoreError
-from posenc_compare.records.quantities import Quantity, Row
+from posenc_compare.records.quantities import ONE_LAYER, Quantity, Row
 from posenc_compare.records.record import MeasureSpec, Record, SchemeSpec, Spec, Status
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
 from posenc_compare.show.differences import Difference
@@ -264,6 +264,17 @@ def test_a_plot_that_fails_leaves_the_others_and_is_named() -> None:
     assert line.startswith("plot bias_maps: not drawn: ValueError: ")
     with pytest.warns(UserWarning, match="plot bias_maps: not drawn"):
         images([odd])
+
+
+def test_numbers_of_one_layer_of_several_are_not_drawn() -> None:
+    chosen = {"uniqueness", "far_keys", "perturbation"}
+    records = [one for one in full("rope") if one.measure in chosen]
+    assert images(records, dpi=20).keys() == {f"{name}.png" for name in chosen}
+    noted = [
+        replace(one, rows=tuple(replace(each, note=ONE_LAYER) for each in one.rows))
+        for one in records
+    ]
+    assert not images(noted, dpi=20)
 
 
 def test_the_exit_code_says_that_a_plot_failed(posenc: Command, tmp_path: Path) -> None:

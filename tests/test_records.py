@@ -103,11 +103,13 @@ def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> Non
     assert json.dumps(first, allow_nan=False)
 
 
-@pytest.mark.parametrize(("second", "note"), [("rope", ONE_LAYER), ("nope", "")])
-def test_numbers_of_one_layer_of_several_say_so(second: str, note: str) -> None:
-    mixed = Variant("mix", {"second": Variant(second)})
-    record = compute(replace(CELL, variant=mixed), Progress())
-    assert {row.note for row in record.rows} == {note}
+@pytest.mark.parametrize(("first", "mixed"), [("nope", True), ("rope", False)])
+def test_numbers_of_one_layer_of_several_say_so(first: str, mixed: bool) -> None:
+    cell = replace(CELL, variant=Variant("mix", {"first": Variant(first)}))
+    record = compute(cell, Progress())
+    assert {row.note == ONE_LAYER for row in record.rows} == {mixed}
+    drawn = compute(replace(cell, measure="portrait"), Progress())
+    assert bool(drawn.arrays) == (not mixed)
 
 
 def test_computing_leaves_the_process_as_it_was() -> None:

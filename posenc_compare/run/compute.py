@@ -89,7 +89,8 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
         given = Probe(**asdict(given))
     result = measure.compute(cell.variant, given, progress)
     if isinstance(given, Probe) and given.build(cell.variant).facts.mixed:
-        result = replace(result, rows=[*map(_of_one_layer, result.rows)])
+        rows = [*map(_of_one_layer, result.rows)]
+        result = replace(result, rows=rows, arrays={})
     names = {q.name for q in result.quantities} or measure.quantities.keys()
     rows = [_plain(row, measure) for row in result.rows]
     _check_rows(rows, measure)
