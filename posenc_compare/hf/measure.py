@@ -255,7 +255,7 @@ def _takes_positions(model: Any) -> bool:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model in evaluation mode; on exit each module has its mode of before."""
+    """Put a model in evaluation mode, and restore the mode of each module on exit."""
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:

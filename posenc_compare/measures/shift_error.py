@@ -6,8 +6,8 @@ added to every coordinate.
 
 Definition: max over batch, heads, queries, keys of |logits(p + k) - logits(p)|.
 
-The text is `tokens` long, so a scheme that acts otherwise at larger positions may show
-no change. If its facts say that it is not relative, a note on the row says so.
+The text is only `tokens` long. A scheme whose absolute positions matter only further on
+shows no change; its rows then have a note.
 """
 
 import torch.nn.functional as F
