@@ -342,7 +342,7 @@ def doors_on_heads(scheme: Scheme) -> set[str]:
 
 
 def turns_alike(scheme: Scheme) -> bool:
-    """Return whether all that a scheme does to heads is one rotation, equal for all.
+    """Return whether a scheme only rotates heads, all by the same angles.
 
     That is known of rotations without angles for each head, also inside another scheme,
     whose doors are this package's; others could read the number of a head.

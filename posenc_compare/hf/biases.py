@@ -131,7 +131,7 @@ def biases_in(model: Any, given: Mapping[str, Any], least: int) -> list[Describe
 
 
 def _above(names: Sequence[str]) -> str:
-    """Return the module that all of these names lie in; of one name, itself."""
+    """Return the module that contains all of these names; for one name, that module."""
     parts = zip(*(name.split(".") for name in names), strict=False)
     same = itertools.takewhile(lambda each: len({*each}) == 1, parts)
     return ".".join(each[0] for each in same)

@@ -134,7 +134,7 @@ class Pass:
         return ids, None
 
     def check_counted(self, schemes: Sequence[Scheme]) -> None:
-        """Refuse schemes of rotated queries and keys where the rotation counts padding.
+        """Refuse schemes that read rotated queries if the rotation counts padding.
 
         A model without position ids counts all tokens, and a scheme those that are no
         padding: two numberings in one layer.

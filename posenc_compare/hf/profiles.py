@@ -41,7 +41,7 @@ class Weights(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What an attention is given and makes.
+    """Inputs and outputs of an attention module.
 
     Attributes:
         x: `(1, token, channel)` its input.
@@ -55,7 +55,7 @@ class Read(NamedTuple):
 
 
 class _Reading(TorchFunctionMode):
-    """What each attention is given and makes, while this is entered."""
+    """Record inputs and outputs of every attention module inside this context."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

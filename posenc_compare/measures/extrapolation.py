@@ -219,7 +219,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
 
 
 def _check_tests(task: Task, setting: Training) -> None:
-    """Refuse weights where tests are read window by window, before training."""
+    """Before training, refuse weights if tests are read window by window."""
     slides = type(task).sliding is not Task.sliding
     for length in setting.test_lengths if slides or task.documents else ():
         if task.test(length).weights is not None:

@@ -76,7 +76,7 @@ def predictions(records: Iterable[Record]) -> Frame:
 
 
 def by_setting(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return records by the settings that their labels show, which no longer show them.
+    """Group records by the settings in their labels, and take these out of the labels.
 
     A processor is a setting of times alone: other means may be over seeds of several.
     """
