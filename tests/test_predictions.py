@@ -125,6 +125,24 @@ def test_a_scheme_of_two_processors_counts_once() -> None:
     assert {"the size [cpu=another]", "the size [cpu=one]"} <= names
 
 
+def test_versions_of_a_scheme_are_one_point() -> None:
+    records = made()
+    for one in records:  # measured by older code than trained
+        code = str(one["label"] in LABELS[:6] and "steps" in settings_of(one))
+        one["spec"]["scheme"]["code"] = code
+    assert any(one.settings for one in labelled(records))
+    pd.testing.assert_frame_equal(by_name(records), by_name(made()))
+    older = []
+    for one in made():  # another score, which newer code has replaced
+        one["key"] = one["key"][::-1]
+        one["spec"]["scheme"]["code"] = "older"
+        one["provenance"]["started"] = "2000-01-01T00:00:00+00:00"
+        for each in one["rows"]:
+            each["value"] += RNG.random()
+        older.append(one)
+    pd.testing.assert_frame_equal(by_name([*made(), *older]), by_name(made()))
+
+
 def test_a_measure_of_two_settings_is_two_quantities() -> None:
     wide = [one for one in made() if "steps" not in settings_of(one)]
     for one in wide:

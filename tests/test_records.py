@@ -17,7 +17,7 @@ from posenc_compare.measures.measure import Result, Row
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import load_records
-from posenc_compare.records.quantities import ONE_LAYER
+from posenc_compare.records.quantities import ONE_LAYER, has_note
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
@@ -103,13 +103,28 @@ def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> Non
     assert json.dumps(first, allow_nan=False)
 
 
-@pytest.mark.parametrize(("first", "mixed"), [("nope", True), ("rope", False)])
-def test_numbers_of_one_layer_of_several_say_so(first: str, mixed: bool) -> None:
-    cell = replace(CELL, variant=Variant("mix", {"first": Variant(first)}))
+@pytest.mark.parametrize(
+    ("options", "mixed"),
+    [
+        ({}, True),
+        ({"first": Variant("rope")}, False),
+        ({"first": Variant("rope"), "window": 8}, True),
+        ({"every": 1, "first": Variant("alibi"), "window": 8}, False),
+        ({"first": Variant("mix"), "second": Variant("mix")}, True),
+        ({"every": 1, "first": Variant("mix")}, True),
+    ],
+)
+def test_numbers_of_one_layer_of_several_say_so(options: Any, mixed: bool) -> None:
+    cell = replace(CELL, variant=Variant("mix", options))
     record = compute(cell, Progress())
-    assert {row.note == ONE_LAYER for row in record.rows} == {mixed}
+    assert {has_note(row.note, ONE_LAYER) for row in record.rows} == {mixed}
     drawn = compute(replace(cell, measure="portrait"), Progress())
     assert bool(drawn.arrays) == (not mixed)
+
+
+def test_a_note_of_one_layer_keeps_the_note_of_the_number() -> None:
+    record = compute(replace(CELL, variant=Variant("mix")), Progress())
+    assert {row.note for row in record.rows} == {f"{ONE_LAYER}; rounding"}
 
 
 def test_computing_leaves_the_process_as_it_was() -> None:

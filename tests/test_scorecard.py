@@ -210,7 +210,7 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
         (("shift_error",) * 2, {"value": 0.0, "case": "plain"}, "shift", "relative"),
         (
             ("shift_error",) * 2,
-            {"value": 0.0, "case": "plain", "note": NEAR},
+            {"value": 0.0, "case": "plain", "note": f"a; {NEAR}"},
             "shift",
             "0",
         ),
@@ -227,7 +227,7 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
             "3e-03",
         ),
         (UNIQUE, {"value": 1.0, "x": 2048.0}, "unique", "2048"),
-        (UNIQUE, {"value": 1.0, "x": 2048.0, "note": ONE_LAYER}, "unique", ""),
+        (UNIQUE, {"value": 1.0, "x": 2048.0, "note": f"{ONE_LAYER}; b"}, "unique", ""),
         (UNIQUE, {"value": 0.5, "x": 512.0}, "unique", "256/512"),
     ],
 )

@@ -1,6 +1,6 @@
 """Numbers as measures return them: rows, the facts of their quantities, and views."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,8 +95,18 @@ View = Headline | Curve | ByCase | Floor
 
 NEAR = "no change here, though the scheme is not relative"
 """Note on a shift that changes no logit of a short text."""
-ONE_LAYER = "of layer 1; others differ"
-"""Note on a number without training, where layers have different schemes."""
+ONE_LAYER = "of layer 1, others may differ"
+"""Note on a number without training, where layers may have different schemes."""
+
+
+def joined(notes: Iterable[str]) -> str:
+    """Return different notes as one text."""
+    return "; ".join(dict.fromkeys(filter(None, notes)))
+
+
+def has_note(text: str, note: str) -> bool:
+    """Return whether a note is one of those that `joined` put into a text."""
+    return note in text.split("; ")
 
 
 @dataclass(frozen=True)

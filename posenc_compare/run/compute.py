@@ -30,7 +30,7 @@ from posenc_compare.measures.codes import code_of
 from posenc_compare.measures.measure import Measure, Row
 from posenc_compare.measures.probe import Probe
 from posenc_compare.records.cells import Cell
-from posenc_compare.records.quantities import ONE_LAYER, Array, Curve
+from posenc_compare.records.quantities import ONE_LAYER, Array, Curve, joined
 from posenc_compare.records.record import Facts, Provenance, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import MEASURES, SCHEMES
@@ -107,7 +107,9 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
 
 
 def _of_one_layer(row: Row) -> Row:
-    return row if row.value is None else replace(row, note=ONE_LAYER)
+    if row.value is None:
+        return row
+    return replace(row, note=joined([ONE_LAYER, row.note]))
 
 
 def _plain(row: Row, measure: Measure) -> Row:

@@ -51,7 +51,8 @@ class Mix(Wrapper):
             raise ConfigError(f"mix: window must be at least 0, got {window}")
         near = (geometry.layer + 1) % every > 0
         super().__init__(geometry, _built(second if near else first, geometry))
-        mixed = first.label != second.label or window > 0
+        differ = every > 1 and (first.label != second.label or window > 0)
+        mixed = differ or self.facts.mixed
         self.facts = replace(self.facts, per_layer=True, mixed=mixed)
         if near and window:
             narrower = min(window, self.facts.window or window)

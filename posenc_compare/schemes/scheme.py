@@ -345,7 +345,7 @@ class Facts:
 
     Attributes:
         per_layer: True if every layer owns an instance; False if all share one.
-        mixed: True if layers have different schemes or windows.
+        mixed: True if layers may have different schemes or windows.
         axes: number of coordinates of a position, set by `@register`.
         causal_only: True if the scheme is undefined for keys in the future.
         relative: True if logits depend on differences of positions alone. None lets

@@ -8,6 +8,7 @@ that read the same windows then has an interval over both.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.records.load import DOCUMENTS
-from posenc_compare.records.quantities import Array, Curve, Headline, Row, View
+from posenc_compare.records.quantities import (
+    ONE_LAYER,
+    Array,
+    Curve,
+    Headline,
+    Row,
+    View,
+    has_note,
+    joined,
+)
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.show.format import Cell
@@ -34,6 +44,15 @@ PLACE = ["scheme", "family", "measure", "task", "quantity", "case", "x"]
 LONG = [*PLACE, "seed", "value", "unit", "note", "status", "record"]
 SUMMARY = [*PLACE, "unit", "mean", "half_width", "n", "note", "records"]
 MEANS = [*SUMMARY, "source", "settings", "values", "documents"]
+
+
+def of_network(record: Record) -> Record:
+    """Return a record without numbers of one layer of several.
+
+    These say nothing of the network.
+    """
+    rows = tuple(row for row in record.rows if not has_note(row.note, ONE_LAYER))
+    return record if len(rows) == len(record.rows) else replace(record, rows=rows)
 
 
 def long_table(records: Iterable[Record]) -> pd.DataFrame:
@@ -190,7 +209,7 @@ def _mean(rows: list[Any]) -> dict[str, object]:
         **rows[0]._asdict(),
         **found,
         "documents": documents,
-        "note": "; ".join(dict.fromkeys(row.note for row in rows if row.note)),
+        "note": joined(row.note for row in rows),
         "records": tuple(row.record for row in rows),
     }
 

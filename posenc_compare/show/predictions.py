@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 from posenc_compare.records.labels import without_settings
-from posenc_compare.records.quantities import ONE_LAYER, Curve, Headline
+from posenc_compare.records.quantities import Curve, Headline
 from posenc_compare.records.record import Record
+from posenc_compare.records.selection import newest
 from posenc_compare.registry import SCORES
 from posenc_compare.show import frame
 from posenc_compare.show.format import Table
@@ -51,7 +52,9 @@ def predictions(records: Iterable[Record]) -> Frame:
         one of `WHENS`, `of_start` whether the quantity is the same curve's own score at
         its start.
     """
-    records = list(records)
+    records = [*map(frame.of_network, records)]
+    latest = {r.key for r in newest(map(without_settings, records))}
+    records = [record for record in records if record.key in latest]
     measures: dict[str, dict[str, float]] = {}
     for setting, some in by_setting(r for r in records if not r.task).items():
         means = frame.means_of(some)
@@ -59,9 +62,7 @@ def predictions(records: Iterable[Record]) -> Frame:
             if isinstance(view, Headline):
                 own = frame.by_scheme(frame.of_headline(means, measure, view))
                 name = f"{view.quantity.heading}{setting}"
-                measures[name] = {
-                    k: m.mean for k, m in own.items() if m.note != ONE_LAYER
-                }
+                measures[name] = {scheme: mean.mean for scheme, mean in own.items()}
     found: list[dict[str, object]] = []
     for task, trained in by_task(records).items():
         for setting, some in by_setting(trained).items():
@@ -79,11 +80,17 @@ def by_setting(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Group records by the settings in their labels, and take these out of the labels.
 
     A processor is a setting of times alone: other means may be over seeds of several.
+    The code of a scheme is none: of several versions `newest` leaves one.
     """
     found: dict[str, list[Record]] = {}
     for record in records:
         timed = len(record.repeatable_rows) < len(record.rows)
-        own = [x for x in record.settings if timed or not x.startswith("cpu=")]
+        own = [
+            text
+            for text in record.settings
+            if (timed or not text.startswith("cpu="))
+            and not text.startswith("scheme_code=")
+        ]
         text = f" [{', '.join(own)}]" if own else ""
         found.setdefault(text, []).append(without_settings(record))
     return found

@@ -16,10 +16,17 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc_compare.records.labels import label_settings, without_settings
-from posenc_compare.records.quantities import NEAR, ONE_LAYER
+from posenc_compare.records.quantities import NEAR, has_note
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
-from posenc_compare.show.frame import Frame, Mean, means_of, rows_of, values_of
+from posenc_compare.show.frame import (
+    Frame,
+    Mean,
+    means_of,
+    of_network,
+    rows_of,
+    values_of,
+)
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.tasks import FIRST, by_task
 from posenc_compare.stats.intervals import half_width
@@ -96,11 +103,9 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     Measures of one layer of several say nothing of the network.
     If labels are given, only these have a row. All trainings have the same length.
     """
-    means = means_of(records)
+    means = means_of(map(of_network, records))
     every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
     for mean in rows_of(means[means["task"].isin(["", "language"])]):
-        if mean.note == ONE_LAYER:
-            continue
         place = (mean.measure, mean.quantity, mean.case)
         every.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
     schemes = {k: some for k, some in every.items() if not labels or k in labels}
@@ -240,7 +245,7 @@ def _shift(found: Numbers) -> str:
             worst = max(known, key=lambda mean: mean.mean)
             values = [*worst.values.values()]
             more = any(values) and rounded_away(values).any()  # than rounding
-            near = any(mean.note == NEAR for mean in known)
+            near = any(has_note(mean.note, NEAR) for mean in known)
             return f"{worst.mean:.1g}" if more else "0" if near else word
     return ""
 

@@ -191,7 +191,7 @@ def test_a_scheme_that_cannot_be_built_is_still_described(
 
 
 def test_a_network_of_two_schemes_is_not_described_as_one(posenc) -> None:
-    told = "Layers have different schemes; what follows is of layer 1:"
+    told = "Layers may have different schemes; what follows is of layer 1:"
     assert told in posenc("describe", "mix:first=fire;second=nope").stdout
     assert told not in posenc("describe", "mix:second=nope").stdout
     done = posenc("check", "mix:first=alibi;second=nope", "--format", "csv")

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -10,10 +9,10 @@ import matplotlib.pyplot as plt
 from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.records.load import Warn
-from posenc_compare.records.quantities import ONE_LAYER
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS
+from posenc_compare.show.frame import of_network
 from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import render
@@ -36,7 +35,7 @@ def images(
     They are in the order of a report. Warn with a line for each that cannot be drawn.
     """
     found: dict[str, bytes] = {}
-    records = [_of_all_layers(record) for record in records]
+    records = [of_network(record) for record in records]
     for name in [entry.name for entry in in_order()]:
         if names is not None and name not in names:
             continue
@@ -51,11 +50,6 @@ def images(
             for number in set(plt.get_fignums()) - set(before):
                 plt.close(number)
     return found
-
-
-def _of_all_layers(record: Record) -> Record:
-    rows = tuple(row for row in record.rows if row.note != ONE_LAYER)
-    return record if len(rows) == len(record.rows) else replace(record, rows=rows)
 
 
 def undrawn(folder: Path) -> list[str]:
