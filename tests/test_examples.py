@@ -242,6 +242,14 @@ def test_sketch_decodes_what_it_reads_as_a_whole(name):
     torch.testing.assert_close(torch.cat(parts, dim=2), whole)
 
 
+def test_the_preregistered_test_has_the_outcome_of_the_log(tmp_path: Path) -> None:
+    figure = tmp_path / "figure.png"
+    shown = run("-W", "ignore", EXAMPLES / "preregistered.py", figure)
+    assert shown.startswith("rho 0.64, 95% over schemes 0.23 to 0.89\np 0.007 ")
+    assert re.search(r"^randomized_distance +0.000 +1.403$", shown, re.MULTILINE)
+    assert figure.stat().st_size > 10_000
+
+
 def test_readings_of_fire_change_only_what_they_say(registered) -> None:
     registered(EXAMPLES / "fire_readings.py")
     torch.manual_seed(0)
