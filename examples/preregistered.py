@@ -29,14 +29,15 @@ def numbers(folder: str, measure: str) -> tuple[pd.DataFrame, list[pc.Record]]:
 
 untrained, _ = numbers("150-steps", "attention_reach")
 reach = untrained.query("quantity == 'attention_beyond' and case == 'L' and x == 0.5")
-predictor = reach.groupby("scheme")["value"].mean()
+predictor = {scheme: of["value"].mean() for scheme, of in reach.groupby("scheme")}
 
 trained, records = numbers("1500-predicted", "extrapolation")
 bits = trained.query("quantity == 'bits_per_byte' and case == ''")
 scores = bits.pivot(index=["scheme", "family", "seed"], columns="x", values="value")
 change = (scores[2048] - scores[128]).dropna()
-found = change.groupby(["scheme", "family"]).agg(["mean", half_width]).reset_index()
-found["predictor"] = found["scheme"].map(predictor)
+groups = change.groupby(["scheme", "family"])
+found = groups.agg(["mean", half_width]).reset_index()
+found["predictor"] = [predictor[scheme] for scheme in found["scheme"]]
 
 absolute = (found["family"] == "absolute").astype(float)
 test = correlation(found["predictor"], found["mean"], absolute, found["family"])
@@ -50,17 +51,17 @@ print(found.set_index("scheme").loc[named, ["predictor", "mean"]].round(3).to_st
 figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 bare = [replace(one, label=one.spec.scheme.name) for one in records]
 look = pc.looks(bare)
-for row in found.sort_values("predictor").itertuples():
-    style = look[row.scheme]
+for row in found.sort_values("predictor").to_dict("records"):
+    style = look[row["scheme"]]
     axes.errorbar(
-        row.predictor,
-        row.mean,
-        row.half_width,
+        row["predictor"],
+        row["mean"],
+        row["half_width"],
         fmt=style.marker,
         color=style.colour,
         markersize=5,
         elinewidth=0.8,
-        label=row.scheme,
+        label=row["scheme"],
     )
 axes.axhline(0.1, color="0.6", linewidth=0.6, linestyle="--")
 axes.set_xlabel("attention to keys at least L/2 back, before training")
