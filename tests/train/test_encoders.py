@@ -7,10 +7,11 @@ from typing import Any, Literal
 import pytest
 import torch
 
+from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.measures.extrapolation import extrapolation
 from posenc_compare.records.cells import Cell
-from posenc_compare.registry import TASKS
+from posenc_compare.registry import SCHEMES, TASKS
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.compute import compute
 from posenc_compare.schemes import Geometry, Variant
@@ -24,6 +25,9 @@ GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
 TOKENS = torch.randint(9, (2, 16), generator=torch.Generator().manual_seed(0))
 SMALL: dict[str, Any] = {"layers": 1, "width": 32, "heads": 2, "length": 16}
 SMALL |= {"batch": 4, "longest": 4, "steps": 3, "test_bytes": 1024}
+ON_GRIDS = [
+    name for name in built_in() if SCHEMES.entry(name).facts.get("axes", 1) == 2
+]
 Kind = Literal["decoder", "encoder", "classifier"]
 
 
@@ -93,6 +97,15 @@ def test_a_network_without_the_mask_learns_and_is_tested(task: str, text: Path) 
     score = TASKS.entry(task).facts["score"]
     lengths = [row.x for row in many.rows if row.quantity == score]
     assert lengths == setting.test_lengths
+
+
+@pytest.mark.parametrize("name", ON_GRIDS)
+def test_every_scheme_of_two_axes_trains_on_images(name: str) -> None:
+    setting = Training(task="shapes", **{**SMALL, "longest": 1, "steps": 2})
+    result = extrapolation(Variant(name), setting, Progress())
+    assert [row.x for row in result.rows if row.quantity == "accuracy"] == [4, 16]
+    before, after = result.arrays["training_bits"]
+    assert before != after
 
 
 @pytest.fixture
