@@ -8,7 +8,14 @@ from torch import Tensor
 
 from posenc_compare.attention.mask import Mask, check_mask
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.scheme import Call, Scheme, Table, once, whole_numbers
+from posenc_compare.schemes.scheme import (
+    Call,
+    Scheme,
+    Table,
+    asserted,
+    once,
+    position_ids,
+)
 from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.sources import OURS
@@ -33,8 +40,8 @@ class Plan:
     Ids on the CPU are read there, and moved to the device of the queries once.
 
     Args:
-        positions: `(query,)` or `(batch, query)` whole numbers; schemes of several
-            axes have a last axis more.
+        positions: `(query,)` or `(batch, query)`, whole or real numbers; schemes of
+            several axes have a last axis more.
         key_positions: the same for keys; None if queries and keys are the same.
         mask: of all layers; its segments are those of the keys.
         drawn: what the door `draw` returned.
@@ -54,6 +61,8 @@ class Plan:
         for ids in (positions, key_positions):
             if isinstance(ids, Tensor):
                 check_not_meta("positions", ids)
+                _check_finite(ids)
+        _check_alike(positions, key_positions)
         self.positions = positions
         self.key_positions = key_positions
         self.mask = mask
@@ -90,7 +99,7 @@ class Plan:
         if k.shape[1] != heads and not serves_groups(scheme):
             k = repeated(k, heads)
         keys, mask = k.shape[2], self.mask
-        _check_order(q, self.positions, scheme.facts.axes)
+        _check_order(q, self.positions, scheme)
         sizes = (heads, head_dim)
         self.once(lambda: check_sizes(scheme, *sizes), scheme, *sizes)
         for name, one, count in (
@@ -110,9 +119,10 @@ class Plan:
             )
         if queries == 0:
             raise ShapeError("attention: q must hold at least one query, got none")
-        placed = (batch, queries, keys, scheme.facts.axes, q.device)
+        facts, device = scheme.facts, q.device
         q_positions, k_positions, why = self.once(
-            lambda: self._placed(*placed), "ids", *placed
+            lambda: self._placed(batch, queries, keys, scheme, device),
+            *("ids", batch, queries, keys, facts.axes, facts.real, device),
         )
         query_segments, blind = None, None
         if why:
@@ -144,8 +154,9 @@ class Plan:
         )
 
     def read_offsets(self) -> None:
-        """Read from the ids, as numbers, what a bias of the offset needs."""
-        _ = self.offsets, self.in_step
+        """Read from whole ids, as numbers, what a bias of the offset needs."""
+        if not self.positions.is_floating_point():
+            _ = self.offsets, self.in_step
 
     @property
     def offsets(self) -> tuple[int, int]:
@@ -189,13 +200,13 @@ class Plan:
         return self.once(lambda: sent(prefix, device), "prefix", device)
 
     def _placed(
-        self, batch: int, queries: int, keys: int, axes: int, device: torch.device
+        self, batch: int, queries: int, keys: int, scheme: Scheme, device: torch.device
     ) -> tuple[Tensor, Tensor, str]:
         """Return ids of queries and keys, and why keys are another text, or nothing.
 
         Ids are checked, and on the device.
         """
-        own = checked_ids(self.positions, batch, queries, axes, "positions")
+        own = checked_ids(self.positions, batch, queries, scheme, "positions")
         here = sent(own, device)
         if self.key_positions is not None:
             others, who = self.key_positions, "key_positions"
@@ -203,7 +214,7 @@ class Plan:
             return here, here, self._why_another(own, own)
         else:
             others, who = self.positions, "positions without key_positions"
-        others = checked_ids(others, batch, keys, axes, who)
+        others = checked_ids(others, batch, keys, scheme, who)
         return here, sent(others, device), self._why_another(own, others)
 
     def _why_another(self, own: Tensor, others: Tensor) -> str:
@@ -297,10 +308,37 @@ def check_not_meta(name: str, x: Tensor) -> None:
         )
 
 
-def _check_order(q: Tensor, positions: Tensor, axes: int) -> None:
+def _check_finite(positions: Tensor) -> None:
+    """Raise `ShapeError` unless all positions are finite."""
+    if not positions.is_floating_point():
+        return
+    finite = positions.isfinite()
+    if asserted(finite, "attention: positions are not finite"):
+        return
+    if not finite.all():
+        wrong = positions[~finite][0].item()
+        raise ShapeError(
+            f"attention: positions must be finite, got {wrong}; ids of the other "
+            f"tokens alone would work"
+        )
+
+
+def _check_alike(positions: Tensor, key_positions: Tensor | None) -> None:
+    """Raise `ShapeError` unless queries and keys both have whole ids, or real ones."""
+    both = positions, key_positions
+    kinds = [x.is_floating_point() for x in both if isinstance(x, Tensor)]
+    if len(set(kinds)) == 2:
+        raise ShapeError(
+            "attention: positions and key_positions must both be whole numbers or both "
+            "real, got one of each; positions.double() and key_positions.double() "
+            "would work"
+        )
+
+
+def _check_order(q: Tensor, positions: Tensor, scheme: Scheme) -> None:
     """Refuse queries of the right sizes in another order, before sizes are compared."""
-    ids = whole_numbers("attention: positions", positions)
-    last = 0 if axes == 1 else 1
+    ids = position_ids("attention: positions", positions, scheme)
+    last = 0 if scheme.facts.axes == 1 else 1
     if ids.dim() - last not in (1, 2):
         return  # which is refused where they are read
     count = ids.shape[ids.dim() - last - 1]
@@ -377,10 +415,14 @@ def repeated(x: Tensor, heads: int) -> Tensor:
 
 
 def checked_ids(
-    positions: Tensor, batch: int, length: int, axes: int, who: str
+    positions: Tensor, batch: int, length: int, scheme: Scheme, who: str
 ) -> Tensor:
-    """Return ids as int64 `(batch or 1, length)`, with a last axis for several."""
-    positions = whole_numbers(f"attention: {who}", positions)
+    """Return ids as `position_ids` does, `(batch or 1, length)`.
+
+    Several axes have a last axis more.
+    """
+    positions = position_ids(f"attention: {who}", positions, scheme)
+    axes = scheme.facts.axes
     last = () if axes == 1 else (axes,)
     ids = positions[None] if positions.dim() == 1 + len(last) else positions
     if ids.shape not in {(rows, length, *last) for rows in (1, batch)}:

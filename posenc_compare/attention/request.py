@@ -25,6 +25,7 @@ from posenc_compare.schemes.scheme import (
 
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
 SPARSE = 64  # offsets for each pair of tokens, above which only those there are asked
+PAIRS = 1 << 16  # real offsets that an offset bias is asked for at a time
 WHOLE_ROWS = ("scores", "weights", "values")  # doors that see all logits of a row
 ROWS = 512  # queries at a time, where something is written for every pair
 
@@ -49,7 +50,7 @@ class Request:
         k: `(batch, key_heads, key, head_dim)` after the door `key`.
         v: `(batch, key_heads, key, value_dim)`.
         scale: factor of every product of query and key.
-        vector: the offset bias, if there is one.
+        vector: the offset bias of whole positions, if there is one.
     """
 
     scheme: Scheme
@@ -79,8 +80,12 @@ class Request:
         return once(self._made, ("bias",), self._bias)
 
     def _bias(self) -> PairBias | None:
-        bias = _pairwise(self.scheme, self.call)
-        return bias if self.vector is None else _gathered(self.vector, self.call, bias)
+        if self.vector is not None:
+            offset = _gathered(self.vector, self.call)
+        else:
+            offset = _of_real_offsets(self.scheme, self.call)
+        parts = [part for part in (offset, _pairwise(self.scheme, self.call)) if part]
+        return _sum(*parts) if len(parts) == 2 else next(iter(parts), None)
 
     @property
     def biased(self) -> bool:
@@ -174,7 +179,7 @@ def _cast(scheme: Scheme, x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
-    """Return the offset bias of a scheme, shared by its layers if nothing learns.
+    """Return the offset bias of whole positions, shared by layers if nothing learns.
 
     Layers that share a vector would sum its gradients in another order than one by one.
     """
@@ -185,6 +190,8 @@ def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
             f"{scheme.name}: offset_bias must have positions of one axis, got "
             f"{scheme.facts.axes}; use pair_bias"
         )
+    if call.q_positions.is_floating_point():
+        return None
     learns = any(parameter.requires_grad for parameter in scheme.parameters())
     own = "offset_bias" in scheme.asks_call or (learns and torch.is_grad_enabled())
     if own:
@@ -240,8 +247,32 @@ def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:
     return bias
 
 
-def _gathered(vector: OffsetVector, call: Call, pair: PairBias | None) -> PairBias:
-    """Write an offset vector, and what a pair bias adds, as one pair bias."""
+def _sum(one: PairBias, other: PairBias) -> PairBias:
+    """Return the pair bias that adds two."""
+    return lambda b, h, i, j: one(b, h, i, j) + other(b, h, i, j)
+
+
+def _of_real_offsets(scheme: Scheme, call: Call) -> PairBias | None:
+    """Return the offset bias of real positions, asked for the offset of each pair."""
+    real = call.q_positions.is_floating_point()
+    if not real or not scheme.acts_at("offset_bias"):
+        return None
+    batch, heads = call.q.shape[:2]
+    offsets = call.k_positions[:, None, :] - call.q_positions[:, :, None]
+    parts = [
+        ask_offsets(scheme, part, heads, call)
+        for part in offsets.flatten().split(PAIRS)
+    ]
+    asked = [part for part in parts if part is not None]
+    if not asked:
+        return None
+    values = torch.cat(asked, dim=1).unflatten(1, offsets.shape)
+    values = values.expand(-1, batch, -1, -1)  # (heads, batch, query, key)
+    return lambda b, h, i, j: values[h, b, i, j]
+
+
+def _gathered(vector: OffsetVector, call: Call) -> PairBias:
+    """Write an offset vector as a pair bias."""
     batch = call.q.shape[0]
     # Offsets count from `first`, which goes into a tensor: a number inside the
     # function would make the fused kernel compile anew for every length.
@@ -249,7 +280,6 @@ def _gathered(vector: OffsetVector, call: Call, pair: PairBias | None) -> PairBi
     k_positions = call.k_positions.expand(batch, -1)
 
     def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        added = vector.values[h, k_positions[b, j] - starts[b, i]]
-        return added if pair is None else added + pair(b, h, i, j)
+        return vector.values[h, k_positions[b, j] - starts[b, i]]
 
     return bias

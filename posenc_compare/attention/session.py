@@ -35,7 +35,7 @@ from posenc_compare.attention.plan import (
 from posenc_compare.attention.request import Request
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.contract import ask, ask_draw, ask_positions, ask_state
-from posenc_compare.schemes.scheme import Call, Scheme, whole_numbers
+from posenc_compare.schemes.scheme import Call, Scheme, position_ids
 from posenc_compare.transfer import sent
 
 Choice = Path | Literal["auto"]
@@ -64,10 +64,10 @@ class Session:
 
     Args:
         schemes: one for all layers, or several; layer i has `schemes[i % len]`.
-        positions: `(seq,)` or `(batch, seq)` whole numbers, of all tokens that will be
-            fed; schemes of several axes have a last axis more. They may lie on the
-            CPU, whatever the model is on.
-        key_positions: `(key,)` or `(batch, key)` whole numbers of another text, whose
+        positions: `(seq,)` or `(batch, seq)` whole numbers, or real ones for schemes
+            whose facts say so, of all tokens that will be fed; schemes of several axes
+            have a last axis more. They may lie on the CPU, whatever the model is on.
+        key_positions: `(key,)` or `(batch, key)`, likewise, of another text, whose
             keys all passes see. Both are ids as `ids` of the texts' own sessions have
             them: such a session places and embeds no tokens. None: keys are the tokens.
         mask: which keys a query may look at; segments are those of all keys, and
@@ -81,8 +81,8 @@ class Session:
             and none of another text.
 
     Raises:
-        ShapeError: if positions are no whole numbers, or too few, or segments are not
-            those of all tokens.
+        ShapeError: if positions are no whole numbers, nor real ones that all schemes
+            serve, or too few, or segments are not those of all tokens.
         ConfigError: if there is no scheme, or the mask cannot be kept in passes, or
             scheme or mask have no meaning where keys are another text.
         UndefinedPositionError: if the scheme places no tokens there.
@@ -110,7 +110,7 @@ class Session:
         check_mask("session", self.mask)
         check_not_traced("session")
         self.cache = cache
-        first, given = self.schemes[0], whole_numbers("session: positions", positions)
+        first, given = self.schemes[0], self._ids_of("positions", positions)
         self._axis = -1 if first.facts.axes == 1 else -2
         each = batch and given.dim() == -self._axis and first.acts_at("positions")
         ids = given.expand(batch, *given.shape) if each else given
@@ -118,12 +118,13 @@ class Session:
         self.crosses = key_positions is not None
         if key_positions is None:
             self.places = ask_positions(first, ids, generator)
-            self.ids = given if self.places.is_floating_point() else self.places
+            real = self.places.is_floating_point()
+            self.ids = self.places if real == given.is_floating_point() else given
             self._keys, drawn_for = self.ids, self.ids
         else:
             for scheme in self.schemes:
                 check_crosses(scheme, self.mask, "the session has key_positions")
-            self._keys = whole_numbers("session: key_positions", key_positions)
+            self._keys = self._ids_of("key_positions", key_positions)
             self.places = self.ids = given
             drawn_for = self._both_texts()
         self.drawn = ask_draw(first, drawn_for, generator)
@@ -263,6 +264,11 @@ class Session:
     def scheme(self, layer: int) -> Scheme:
         """Return the scheme of a layer."""
         return self.schemes[layer % len(self.schemes)]
+
+    def _ids_of(self, name: str, given: object) -> Tensor:
+        """Return ids that all schemes can read."""
+        read = [position_ids(f"session: {name}", given, s) for s in self.schemes]
+        return read[0]
 
     def _count(self, ids: Tensor) -> int:
         return ids.shape[self._axis]

@@ -64,6 +64,7 @@ def facts_of(scheme: "Scheme") -> dict[str, str]:
         "acts at": ", ".join(doors) or "no door",
         "depends on": _dependence(scheme) if doors else "nothing",
         "axes of a position": str(scheme.facts.axes),
+        "real positions": YES_NO[scheme.facts.real],
         "causal only": YES_NO[scheme.facts.causal_only],
         "parameters": _parameters(scheme),
     }
