@@ -50,7 +50,8 @@ class Request:
         k: `(batch, key_heads, key, head_dim)` after the door `key`.
         v: `(batch, key_heads, key, value_dim)`.
         scale: factor of every product of query and key.
-        vector: the offset bias of whole positions, if there is one.
+        vector: the offset bias of whole positions, if there is one and each token has
+            a position.
     """
 
     scheme: Scheme
@@ -68,6 +69,9 @@ class Request:
         """Open the doors of the scheme."""
         q = ask(scheme, "query", call.q, call.q_positions, call)
         k = ask(scheme, "key", call.k, call.k_positions, call)
+        if call.q_placed is not None and call.k_placed is not None:
+            q = q.where(call.q_placed[:, None, :, None], call.q)
+            k = k.where(call.k_placed[:, None, :, None], call.k)
         q, k = (_cast(scheme, x, v.dtype) for x in (q, k))
         v = v if v.shape[1] == k.shape[1] else repeated(v, k.shape[1])
         vector = _vector(scheme, plan, call)
@@ -83,9 +87,10 @@ class Request:
         if self.vector is not None:
             offset = _gathered(self.vector, self.call)
         else:
-            offset = _of_real_offsets(self.scheme, self.call)
+            offset = _of_each_offset(self.scheme, self.call)
         parts = [part for part in (offset, _pairwise(self.scheme, self.call)) if part]
-        return _sum(*parts) if len(parts) == 2 else next(iter(parts), None)
+        bias = _sum(*parts) if len(parts) == 2 else next(iter(parts), None)
+        return bias and _between_placed(bias, self.call)
 
     @property
     def biased(self) -> bool:
@@ -181,7 +186,8 @@ def _cast(scheme: Scheme, x: Tensor, dtype: torch.dtype) -> Tensor:
 def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
     """Return the offset bias of whole positions, shared by layers if nothing learns.
 
-    Layers that share a vector would sum its gradients in another order than one by one.
+    None if there is none, or it is asked for each pair. Layers that share a vector
+    would sum its gradients in another order than one by one.
     """
     if not scheme.acts_at("offset_bias"):
         return None
@@ -190,7 +196,7 @@ def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
             f"{scheme.name}: offset_bias must have positions of one axis, got "
             f"{scheme.facts.axes}; use pair_bias"
         )
-    if call.q_positions.is_floating_point():
+    if _asks_each_pair(call):
         return None
     learns = any(parameter.requires_grad for parameter in scheme.parameters())
     own = "offset_bias" in scheme.asks_call or (learns and torch.is_grad_enabled())
@@ -252,10 +258,23 @@ def _sum(one: PairBias, other: PairBias) -> PairBias:
     return lambda b, h, i, j: one(b, h, i, j) + other(b, h, i, j)
 
 
-def _of_real_offsets(scheme: Scheme, call: Call) -> PairBias | None:
-    """Return the offset bias of real positions, asked for the offset of each pair."""
-    real = call.q_positions.is_floating_point()
-    if not real or not scheme.acts_at("offset_bias"):
+def _between_placed(bias: PairBias, call: Call) -> PairBias:
+    """Return the bias of pairs that both have a position, and 0 for the others."""
+    if call.q_placed is None or call.k_placed is None:
+        return bias
+    batch = call.q.shape[0]
+    here, there = (x.expand(batch, -1) for x in (call.q_placed, call.k_placed))
+    return lambda b, h, i, j: bias(b, h, i, j).where(here[b, i] & there[b, j], 0)
+
+
+def _asks_each_pair(call: Call) -> bool:
+    """Return whether offsets are not the whole numbers from a first to a last."""
+    return call.q_positions.is_floating_point() or call.q_placed is not None
+
+
+def _of_each_offset(scheme: Scheme, call: Call) -> PairBias | None:
+    """Return the offset bias asked for the offset of each pair, if it has to be."""
+    if not _asks_each_pair(call) or not scheme.acts_at("offset_bias"):
         return None
     batch, heads = call.q.shape[:2]
     offsets = call.k_positions[:, None, :] - call.q_positions[:, :, None]

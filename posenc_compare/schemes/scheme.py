@@ -136,6 +136,9 @@ class Call:
         q_positions: `(batch or 1, query)` int64, or float64 if they are real; schemes
             of several axes get a last axis more.
         k_positions: `(batch or 1, key)`, likewise.
+        q_placed: `(batch or 1, query)` bool, False where a query has no position, and
+            its id is that of another. None: all have one.
+        k_placed: `(batch or 1, key)`, likewise; None if and only if `q_placed` is.
         state: `(batch, key, ...)` what `token_state` returned for every key, or
             None. The queries are the last `query` of the keys.
         causal: whether a query sees no key after its own index.
@@ -170,6 +173,8 @@ class Call:
     query_segments: Tensor | None = None
     blind: Tensor | None = None
     crosses: str = ""
+    q_placed: Tensor | None = None
+    k_placed: Tensor | None = None
 
     def once(
         self, owner: object, what: str, positions: Tensor, make: Callable[[], T]
@@ -209,12 +214,13 @@ class Call:
         ahead = not self.causal or self.has_prefix
         own = [
             None if x is None else x[:, start:stop]
-            for x in (self.query_segments, self.blind)
+            for x in (self.query_segments, self.blind, self.q_placed)
         ]
         seen = self.k.shape[2] if ahead else self.past + stop
         state, segments = (
             None if x is None else x[:, :seen] for x in (self.state, self.segments)
         )
+        k_placed = None if self.k_placed is None else self.k_placed[:, :seen]
         return replace(
             self,
             q=self.q[:, :, start:stop],
@@ -226,6 +232,8 @@ class Call:
             first=-1 if self.crosses else self.past + start,
             query_segments=own[0],
             blind=own[1],
+            q_placed=own[2],
+            k_placed=k_placed,
         )
 
     def may_look(self, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -632,6 +640,34 @@ def _on_tokens(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
             raise error.of(self.name) from error
 
     return embed
+
+
+ON_EVERY_TOKEN = (
+    "positions",
+    "draw",
+    "token_state",
+    "scores",
+    "weights",
+    "values",
+)  # doors whose results cannot be left out for single tokens
+
+
+def why_all_placed(scheme: Scheme) -> str:
+    """Return why every token needs a position, or nothing.
+
+    A token without one is left out at the doors `embed`, `query` and `key`, and of the
+    bias. That has a meaning if a scheme acts at no other door, and on each token by
+    its position alone.
+    """
+    acts = [door for door in ON_EVERY_TOKEN if scheme.acts_at(door)]
+    if acts:
+        return f"it acts at {' and '.join(acts)}"
+    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
+    if any(part.family == "contextual" or part.facts.by_order for part in parts):
+        return "it depends on what tokens are, or on their order"
+    if scheme.facts.mixes_heads or scheme.facts.widens != 1:
+        return "it changes heads together, or their width"
+    return ""
 
 
 S = TypeVar("S", bound=type[Scheme])

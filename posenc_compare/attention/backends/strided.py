@@ -31,6 +31,8 @@ def serves(request: Request) -> str:
         return reason
     if call.q_positions.is_floating_point():
         return "positions are real numbers"
+    if call.q_placed is not None:
+        return "some tokens may have no position"
     if request.vector is None:
         return f"{scheme.name} adds no bias of the offset"
     if scheme.acts_at("pair_bias"):
