@@ -115,6 +115,7 @@ HARMLESS = [  # edits that move no key, together
     moved,
     everywhere("rotation_angles", "angles_of"),
     replaced(ROPE, "Formula: ", "# Formula: "),
+    replaced(ROPE, ", real=True", ""),
 ]
 MOVES = {  # edits, and the cells whose keys they move
     "messages, files and names": (

@@ -41,7 +41,11 @@ def axis_of_pairs(counts: list[int], order: str) -> list[int]:
 
 
 @register(
-    "m_rope", family="rotary", source="Wang et al. 2024, arXiv:2409.12191", axes=3
+    "m_rope",
+    family="rotary",
+    source="Wang et al. 2024, arXiv:2409.12191",
+    axes=3,
+    real=True,
 )
 class MRope(Rotation):
     """Rotate each pair by time, height or width. Has no parameters.

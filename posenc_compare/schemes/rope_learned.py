@@ -23,7 +23,12 @@ from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
-@register("rope_learned", family="rotary", source="Zhang et al. 2025, arXiv:2512.07805")
+@register(
+    "rope_learned",
+    family="rotary",
+    source="Zhang et al. 2025, arXiv:2512.07805",
+    real=True,
+)
 class RopeLearned(Rotation):
     """Rotate by trained frequencies.
 
