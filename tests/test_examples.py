@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.schemes import Geometry, Scheme, create
+from posenc_compare.registry import MEASURES, SCHEMES, TASKS
+from posenc_compare.schemes import Geometry, Scheme, Variant, create
+from posenc_compare.settings.training import Training
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -240,6 +242,32 @@ def test_sketch_decodes_what_it_reads_as_a_whole(name):
         )
         parts.append(part)
     torch.testing.assert_close(torch.cat(parts, dim=2), whole)
+
+
+def test_counting_after_a_first_token_is_counting(registered) -> None:
+    registered(EXAMPLES / "counting.py")
+    plain, first = (
+        TASKS.get(name)(Training(task=name, length=length, batch=4)).sequence(
+            length, np.random.default_rng(0), largest=True
+        )
+        for name, length in (("counting", 32), ("counting_first", 33))
+    )
+    for one, other in zip(vars(plain).values(), vars(first).values(), strict=True):
+        assert np.array_equal(one, other[1:])
+    assert first.tokens[0] not in plain.tokens
+    assert not first.counts[0]
+    x, ids = torch.randn(1, 8, 16), torch.arange(8)
+    inside = {"scheme": Variant("nope")}
+    sums = create("with_sinusoids", options=inside, model_dim=16).embed(x, ids)
+    assert torch.equal(sums, create("sinusoidal", model_dim=16).embed(x, ids))
+
+
+def test_the_preregistered_test_has_the_outcome_of_the_log(tmp_path: Path) -> None:
+    figure = tmp_path / "figure.png"
+    shown = run("-W", "ignore", EXAMPLES / "preregistered.py", figure)
+    assert shown.startswith("rho 0.64, 95% over schemes 0.23 to 0.89\np 0.007 ")
+    assert re.search(r"^randomized_distance +0.000 +1.403$", shown, re.MULTILINE)
+    assert figure.stat().st_size > 10_000
 
 
 def test_readings_of_fire_change_only_what_they_say(registered) -> None:

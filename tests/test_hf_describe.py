@@ -277,7 +277,7 @@ def test_axes_are_those_of_the_code_and_not_of_the_configuration(
     found = text_of("qwen2_vl")
     assert found.measured["axes of pairs"] == "0" * 16 + "2" * 24 + "1" * 24
     assert found.label == "rope:base=1000000.0;layout=half"
-    assert found.note.startswith("rotates by ids of several axes, otherwise than")
+    assert found.note.startswith("rotates by ids of several axes, but not as m_rope")
 
 
 def text_of(kind: str) -> Any:

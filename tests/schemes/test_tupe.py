@@ -10,12 +10,14 @@ from schemes.tools import dot, normal
 from posenc_compare.attention import attention
 from posenc_compare.errors import UndefinedPositionError
 
+SCALE = 1 / math.sqrt(2 * 4)
+
 
 class TestTupe(BiasTests):
     name = "tupe"
     sizes = {"model_dim": 6, "heads": 2, "head_dim": 4, "length": 4200}
     noise = 1.0
-    scale = 1 / math.sqrt(2 * 4)
+    scale = SCALE
     places = [[0, 1, 2, 40, 7, 30], [3, 4, 5, 9, 103, 11]]
     cases = [
         {},
@@ -39,7 +41,7 @@ class TestTupe(BiasTests):
     def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
         one = self.projected(t, "to_queries", h, query)
         other = self.projected(t, "to_keys", h, key)
-        return dot(one, other) * self.scale + self.added(t, h, key - query)
+        return dot(one, other) * SCALE + self.added(t, h, key - query)
 
     def projected(self, t: Inputs, name: str, h: int, position: int) -> list[float]:
         """Return the layer's channels of a head, from the normed vector."""
