@@ -254,6 +254,14 @@ def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
     assert found.logits_off < PROVED
 
 
+def test_ernie_gives_its_slowest_pairs_to_time() -> None:
+    made = transformers.CONFIG_MAPPING["ernie4_5_vl_moe"]
+    (found,) = hf.describe(made(text_config={"num_hidden_layers": 2}))
+    assert found.measured["axes of pairs"] == "12" * 22 + "0" * 20
+    options = "base=500000.0;layout=adjacent;order=time_last;sections=20/22/22"
+    assert found.label == f"m_rope:{options}"
+
+
 def test_axes_are_those_of_the_code_and_not_of_the_configuration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
