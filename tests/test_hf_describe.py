@@ -134,7 +134,10 @@ REASONS = {
 MORE: dict[str, Any] = {
     "kimi_linear": {"layer_types": ["linear_attention", "full_attention"] * 2},
     "reformer": {"is_decoder": True},
-    "zamba": {"num_hidden_layers": 8},
+    # These take seconds as large as they are.
+    "zamba": {"num_hidden_layers": 8, "hidden_size": 256, "attention_hidden_size": 512},
+    "dory": {"num_hidden_layers": 2},
+    "gemma4_text": {"num_hidden_layers": 2},
 }
 
 
