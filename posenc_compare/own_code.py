@@ -33,7 +33,7 @@ NUMBERS = 2
 DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
 SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
-CITED = {"source"}  # the paper that a decorator names
+DECLARED = {"source", "real"}  # by a decorator: the paper, and which ids are refused
 
 Form = object  # of JSON
 Words = Callable[[ast.expr], Form]
@@ -316,7 +316,7 @@ def _counted(node: ast.AST, name: str, value: object) -> object:
 
 
 def nameless(statement: ast.stmt) -> ast.stmt:
-    """Return a top-level definition without its name and the paper that it cites."""
+    """Return a top-level definition without its name and what it declares alone."""
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return statement
     copied = copy.copy(statement)
@@ -324,7 +324,7 @@ def nameless(statement: ast.stmt) -> ast.stmt:
     copied.decorator_list = []
     for decorator in statement.decorator_list:
         if isinstance(decorator, ast.Call):
-            words = [w for w in decorator.keywords if w.arg not in CITED]
+            words = [w for w in decorator.keywords if w.arg not in DECLARED]
             decorator = ast.Call(decorator.func, decorator.args, words)
         copied.decorator_list.append(decorator)
     return copied

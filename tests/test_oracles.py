@@ -328,6 +328,26 @@ def test_m_rope_is_that_of_qwen(models: Oracle, order: str) -> None:
     assert_near(scheme.key(K, ids), k)
 
 
+def test_m_rope_with_the_time_last_is_that_of_ernie(models: Oracle) -> None:
+    module = models("ernie4_5_vl_moe")
+    config = SimpleNamespace(
+        max_position_embeddings=512,
+        head_dim=WIDTH,
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "mrope_section": [3, 3, 2],  # height, width, time
+        },
+    )
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(0, 12, (BATCH, LENGTH, 3), generator=generator)
+    rotary = module.Ernie4_5_VLMoeTextRotaryEmbedding(config)
+    q, k = module.apply_rotary_pos_emb(Q, K, *rotary(Q, ids.movedim(-1, 0)))
+    scheme = make("m_rope", order="time_last", sections="2/3/3", layout="adjacent")
+    assert_near(scheme.query(Q, ids), q)
+    assert_near(scheme.key(K, ids), k)
+
+
 @pytest.mark.parametrize("sides", [(4, 4), (3, 7), (9, 2)])
 def test_rope_dinov3_is_that_of_dinov3(models: Oracle, sides: tuple[int, int]) -> None:
     module = models("dinov3_vit")
@@ -580,6 +600,26 @@ def test_transformer_xl_is_that_of_xlnet(models: Oracle) -> None:
     shifted = module.XLNetRelativeAttention.rel_shift_bnij(by_row, klen=LENGTH)
     theirs = products(Q + scheme.u, K) + shifted * WIDTH**-0.5
     assert_near(logits(scheme), theirs)
+
+
+def test_transformer_xl_is_that_of_the_conformer(models: Oracle) -> None:
+    module = models("wav2vec2_conformer")
+    scheme: Any = make("transformer_xl")
+    width = HEADS * WIDTH
+    config = SimpleNamespace(max_source_positions=LENGTH, hidden_size=width)
+    embedding = module.Wav2Vec2ConformerRelPositionalEmbedding(config)
+    # Its sines and cosines take turns; ours are all sines, then all cosines.
+    columns = scheme.project.weight.unflatten(1, (2, -1)).mT.flatten(1)
+    layer = SimpleNamespace(
+        linear_pos=lambda waves: waves @ columns.T,
+        pos_bias_u=scheme.u[:, 0],
+        pos_bias_v=scheme.v[:, 0],
+        head_size=WIDTH,
+        scaling=WIDTH**-0.5,
+    )
+    waves = embedding(torch.zeros(BATCH, LENGTH, width))
+    q, bias = module._apply_relative_position_encoding(layer, Q, K, waves)
+    assert_near(logits(scheme), products(q, K) + bias)
 
 
 @pytest.mark.parametrize("limit", [3, 5, 15])

@@ -204,7 +204,7 @@ def test_positions_of_another_shape_are_refused() -> None:
     with pytest.raises(
         ShapeError, match="session: positions must be a tensor of whole"
     ):
-        Session(make("rope"), IDS.double())
+        Session(make("t5_bias"), IDS.double())
 
 
 class Listed(Scheme):

@@ -52,6 +52,8 @@ def attention(
     key_positions: Tensor | None = None,
     mask: Mask = CAUSAL,
     state: Tensor | None = None,
+    placed: Tensor | None = None,
+    key_placed: Tensor | None = None,
     path: Path | Literal["auto"] = "auto",
 ) -> Tensor:
     """Attend from queries to keys under a positional scheme.
@@ -68,11 +70,16 @@ def attention(
             queries have must divide those: a group shares a head.
         v: `(batch, key_heads, key, value_dim)` values.
         scheme: the positional scheme.
-        positions: `(query,)` or `(batch, query)` int64 position of each query.
+        positions: `(query,)` or `(batch, query)` position of each query, whole or real
+            numbers.
         key_positions: the same for keys; may be left out if there are as many keys
             as queries.
         mask: which keys a query may look at.
         state: `(batch, key, ...)` what `scheme.token_state` returned.
+        placed: `(query,)` or `(batch, query)` bool, False for a query without a
+            position, such as a class or register token: its id is not read, it is
+            not rotated, and no bias is added to its logits. None: all have one.
+        key_placed: the same for keys, beside `key_positions`.
         path: force a path; `auto` takes the fastest that serves.
 
     Returns:
@@ -81,8 +88,9 @@ def attention(
 
     Raises:
         ShapeError: if sizes or position ids do not fit together.
-        ConfigError: if the scheme needs a causal mask, or the path cannot serve it, or
-            scheme or mask have no meaning where keys are another text.
+        ConfigError: if the scheme needs a causal mask, or a position for every token,
+            or the path cannot serve it, or scheme or mask have no meaning where keys
+            are another text.
 
     Example:
         >>> import torch
@@ -92,7 +100,7 @@ def attention(
         >>> attention(q, k, v, scheme=scheme, positions=torch.arange(100)).shape
         torch.Size([2, 8, 100, 64])
     """
-    plan = Plan(positions, key_positions, mask)
+    plan = Plan(positions, key_positions, mask, placed=placed, key_placed=key_placed)
     return attend(plan, scheme, 0, q, k, v, state, path)
 
 
@@ -106,6 +114,8 @@ def attention_with_lse(
     key_positions: Tensor | None = None,
     mask: Mask = CAUSAL,
     state: Tensor | None = None,
+    placed: Tensor | None = None,
+    key_placed: Tensor | None = None,
     path: Path | Literal["auto"] = "auto",
 ) -> tuple[Tensor, Tensor]:
     """Return what `attention` does, and the log-sum-exp of the logits of each query.
@@ -125,7 +135,7 @@ def attention_with_lse(
         ConfigError: as `attention`, or if the scheme replaces the softmax, has a token
             state, or makes queries, keys or logits depend on the other keys.
     """
-    plan = Plan(positions, key_positions, mask)
+    plan = Plan(positions, key_positions, mask, placed=placed, key_placed=key_placed)
     return attend_with_lse(plan, scheme, 0, q, k, v, state, path)
 
 
@@ -138,6 +148,8 @@ def attention_logits(
     key_positions: Tensor | None = None,
     mask: Mask = CAUSAL,
     state: Tensor | None = None,
+    placed: Tensor | None = None,
+    key_placed: Tensor | None = None,
 ) -> Tensor:
     """Return the logits that `attention` would take the softmax of.
 
@@ -146,7 +158,7 @@ def attention_logits(
     Returns:
         `(batch, heads, query, key)`, -inf where a query may not look.
     """
-    plan = Plan(positions, key_positions, mask)
+    plan = Plan(positions, key_positions, mask, placed=placed, key_placed=key_placed)
     return logits(plan, plan.call(scheme, 0, q, k, state), scheme)
 
 
@@ -160,9 +172,19 @@ def explain(
     key_positions: Tensor | None = None,
     mask: Mask = CAUSAL,
     state: Tensor | None = None,
+    placed: Tensor | None = None,
+    key_placed: Tensor | None = None,
 ) -> Explanation:
     """Return which path `attention` would take, and why it would take no other.
 
     Args and errors are those of `attention`.
     """
-    return explained(Plan(positions, key_positions, mask), scheme, 0, q, k, v, state)
+    return explained(
+        Plan(positions, key_positions, mask, placed=placed, key_placed=key_placed),
+        scheme,
+        0,
+        q,
+        k,
+        v,
+        state,
+    )

@@ -6,9 +6,24 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from posenc_compare.attention.ids import (
+    Ids,
+    check_finite,
+    check_one_kind,
+    check_placed,
+    checked_ids,
+    checked_placed,
+    filled,
+)
 from posenc_compare.attention.mask import Mask, check_mask
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.scheme import Call, Scheme, Table, once, whole_numbers
+from posenc_compare.schemes.scheme import (
+    Call,
+    Scheme,
+    Table,
+    once,
+    position_ids,
+)
 from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.sources import OURS
@@ -33,12 +48,15 @@ class Plan:
     Ids on the CPU are read there, and moved to the device of the queries once.
 
     Args:
-        positions: `(query,)` or `(batch, query)` whole numbers; schemes of several
-            axes have a last axis more.
+        positions: `(query,)` or `(batch, query)`, whole or real numbers; schemes of
+            several axes have a last axis more.
         key_positions: the same for keys; None if queries and keys are the same.
         mask: of all layers; its segments are those of the keys.
         drawn: what the door `draw` returned.
         crosses: whether keys are another text, whatever the ids.
+        placed: `(query,)` or `(batch, query)` bool, False where a query has no
+            position; its id is not read. None: all have one.
+        key_placed: the same for keys, beside key_positions.
     """
 
     def __init__(
@@ -48,17 +66,24 @@ class Plan:
         mask: Mask,
         drawn: Tensor | None = None,
         crosses: bool = False,
+        placed: Tensor | None = None,
+        key_placed: Tensor | None = None,
     ) -> None:
         check_mask("attention", mask)
         check_not_traced("attention")
         for ids in (positions, key_positions):
             if isinstance(ids, Tensor):
                 check_not_meta("positions", ids)
+                if placed is None and key_placed is None:
+                    check_finite(ids)
+        check_one_kind(positions, key_positions)
         self.positions = positions
         self.key_positions = key_positions
         self.mask = mask
         self.drawn = drawn
         self.crosses = crosses
+        self.placed = placed
+        self.key_placed = placed if key_positions is None else key_placed
         self.shared: Table = {}
 
     def once(self, make: Callable[[], T], *about: Hashable) -> T:
@@ -90,7 +115,7 @@ class Plan:
         if k.shape[1] != heads and not serves_groups(scheme):
             k = repeated(k, heads)
         keys, mask = k.shape[2], self.mask
-        _check_order(q, self.positions, scheme.facts.axes)
+        _check_order(q, self.positions, scheme)
         sizes = (heads, head_dim)
         self.once(lambda: check_sizes(scheme, *sizes), scheme, *sizes)
         for name, one, count in (
@@ -110,9 +135,12 @@ class Plan:
             )
         if queries == 0:
             raise ShapeError("attention: q must hold at least one query, got none")
-        placed = (batch, queries, keys, scheme.facts.axes, q.device)
-        q_positions, k_positions, why = self.once(
-            lambda: self._placed(*placed), "ids", *placed
+        if self._leaves_out:
+            self.once(lambda: check_placed(scheme), scheme, "placed")
+        facts, device = scheme.facts, q.device
+        q_ids, k_ids, why = self.once(
+            lambda: self._read_ids(batch, queries, keys, scheme, device),
+            *("ids", batch, queries, keys, facts.axes, facts.real, device),
         )
         query_segments, blind = None, None
         if why:
@@ -129,8 +157,8 @@ class Plan:
         return Call(
             q,
             k,
-            q_positions,
-            k_positions,
+            q_ids.positions,
+            k_ids.positions,
             state,
             mask.causal,
             self._on(q.device, "segments", mask.segments),
@@ -141,11 +169,14 @@ class Plan:
             query_segments=query_segments,
             blind=blind,
             crosses=why and _one_text(scheme, why),
+            q_placed=q_ids.placed,
+            k_placed=k_ids.placed,
         )
 
     def read_offsets(self) -> None:
-        """Read from the ids, as numbers, what a bias of the offset needs."""
-        _ = self.offsets, self.in_step
+        """Read from whole ids, as numbers, what a bias of the offset needs."""
+        if not self.positions.is_floating_point() and not self._leaves_out:
+            _ = self.offsets, self.in_step
 
     @property
     def offsets(self) -> tuple[int, int]:
@@ -156,6 +187,11 @@ class Plan:
     def in_step(self) -> bool:
         """Return whether all offsets are offsets of indices, plus one constant."""
         return self.once(lambda: _in_step(*self._ids), "in step")
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Return whether some tokens may have no position."""
+        return self.placed is not None or self.key_placed is not None
 
     @property
     def _ids(self) -> tuple[Tensor, Tensor]:
@@ -188,39 +224,54 @@ class Plan:
             )
         return self.once(lambda: sent(prefix, device), "prefix", device)
 
-    def _placed(
-        self, batch: int, queries: int, keys: int, axes: int, device: torch.device
-    ) -> tuple[Tensor, Tensor, str]:
+    def _read_ids(
+        self, batch: int, queries: int, keys: int, scheme: Scheme, device: torch.device
+    ) -> tuple[Ids, Ids, str]:
         """Return ids of queries and keys, and why keys are another text, or nothing.
 
         Ids are checked, and on the device.
         """
-        own = checked_ids(self.positions, batch, queries, axes, "positions")
-        here = sent(own, device)
+        own = checked_ids(self.positions, batch, queries, scheme, "positions")
+        own = self._left_out(own, self.placed, batch, scheme, "placed")
+        here = own.on(device)
         if self.key_positions is not None:
             others, who = self.key_positions, "key_positions"
         elif keys == queries:
             return here, here, self._why_another(own, own)
         else:
             others, who = self.positions, "positions without key_positions"
-        others = checked_ids(others, batch, keys, axes, who)
-        return here, sent(others, device), self._why_another(own, others)
+        others = checked_ids(others, batch, keys, scheme, who)
+        others = self._left_out(others, self.key_placed, batch, scheme, "key_placed")
+        return here, others.on(device), self._why_another(own, others)
 
-    def _why_another(self, own: Tensor, others: Tensor) -> str:
+    def _left_out(
+        self, ids: Tensor, placed: Tensor | None, batch: int, scheme: Scheme, who: str
+    ) -> Ids:
+        """Return ids with which of them are positions."""
+        if not self._leaves_out:
+            return Ids(ids)
+        length = ids.shape[1]
+        if placed is None:
+            placed = torch.ones(1, length, dtype=torch.bool, device=ids.device)
+        placed = checked_placed(placed, batch, length, f"attention: {who}")
+        ids = filled(ids, placed, scheme.facts.axes)
+        check_finite(ids)
+        return Ids(ids, placed)
+
+    def _why_another(self, own: Ids, others: Ids) -> str:
         """Return why keys are another text than queries, or nothing if they are not."""
         if self.crosses:
             return "the session has key_positions"
         if self.mask.query_segments is not None:
             return "the mask has query_segments"
-        before = others.shape[1] - own.shape[1]
-        if before < 0:
+        if own.positions.shape[1] > others.positions.shape[1]:
             return "there are more queries than keys"
         if own is others:
             return ""
         fails_alone = self.mask.causal or self.mask.segments is None
         if torch.compiler.is_compiling() and fails_alone:
             return ""  # a graph reads no ids, unless the output depends on the answer
-        alike = (own == others[:, before:].to(own.device)).all()
+        alike = own.are_last_of(others)
         return "" if alike else "positions are not those of the last keys"
 
     def _query_segments(
@@ -297,10 +348,10 @@ def check_not_meta(name: str, x: Tensor) -> None:
         )
 
 
-def _check_order(q: Tensor, positions: Tensor, axes: int) -> None:
+def _check_order(q: Tensor, positions: Tensor, scheme: Scheme) -> None:
     """Refuse queries of the right sizes in another order, before sizes are compared."""
-    ids = whole_numbers("attention: positions", positions)
-    last = 0 if axes == 1 else 1
+    ids = position_ids("attention: positions", positions, scheme)
+    last = 0 if scheme.facts.axes == 1 else 1
     if ids.dim() - last not in (1, 2):
         return  # which is refused where they are read
     count = ids.shape[ids.dim() - last - 1]
@@ -374,21 +425,6 @@ def serves_groups(scheme: Scheme) -> bool:
 def repeated(x: Tensor, heads: int) -> Tensor:
     """Return `(batch, heads, key, ...)`, each head as often as queries share it."""
     return x.repeat_interleave(heads // x.shape[1], dim=1)
-
-
-def checked_ids(
-    positions: Tensor, batch: int, length: int, axes: int, who: str
-) -> Tensor:
-    """Return ids as int64 `(batch or 1, length)`, with a last axis for several."""
-    positions = whole_numbers(f"attention: {who}", positions)
-    last = () if axes == 1 else (axes,)
-    ids = positions[None] if positions.dim() == 1 + len(last) else positions
-    if ids.shape not in {(rows, length, *last) for rows in (1, batch)}:
-        shapes = " or ".join(str((*rows, length, *last)) for rows in ((), (batch,)))
-        raise ShapeError(
-            f"attention: {who} must be {shapes}, got {tuple(positions.shape)}"
-        )
-    return ids
 
 
 def _reach(queries: Tensor, keys: Tensor) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from posenc_compare.schemes.scheme import (
 
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
 SPARSE = 64  # offsets for each pair of tokens, above which only those there are asked
+PAIRS = 1 << 16  # real offsets that an offset bias is asked for at a time
 WHOLE_ROWS = ("scores", "weights", "values")  # doors that see all logits of a row
 ROWS = 512  # queries at a time, where something is written for every pair
 
@@ -49,7 +50,8 @@ class Request:
         k: `(batch, key_heads, key, head_dim)` after the door `key`.
         v: `(batch, key_heads, key, value_dim)`.
         scale: factor of every product of query and key.
-        vector: the offset bias, if there is one.
+        vector: the offset bias of whole positions, if there is one and each token has
+            a position.
     """
 
     scheme: Scheme
@@ -67,6 +69,9 @@ class Request:
         """Open the doors of the scheme."""
         q = ask(scheme, "query", call.q, call.q_positions, call)
         k = ask(scheme, "key", call.k, call.k_positions, call)
+        if call.q_placed is not None and call.k_placed is not None:
+            q = q.where(call.q_placed[:, None, :, None], call.q)
+            k = k.where(call.k_placed[:, None, :, None], call.k)
         q, k = (_cast(scheme, x, v.dtype) for x in (q, k))
         v = v if v.shape[1] == k.shape[1] else repeated(v, k.shape[1])
         vector = _vector(scheme, plan, call)
@@ -79,8 +84,13 @@ class Request:
         return once(self._made, ("bias",), self._bias)
 
     def _bias(self) -> PairBias | None:
-        bias = _pairwise(self.scheme, self.call)
-        return bias if self.vector is None else _gathered(self.vector, self.call, bias)
+        if self.vector is not None:
+            offset = _gathered(self.vector, self.call)
+        else:
+            offset = _of_each_offset(self.scheme, self.call)
+        parts = [part for part in (offset, _pairwise(self.scheme, self.call)) if part]
+        bias = _sum(*parts) if len(parts) == 2 else next(iter(parts), None)
+        return bias and _between_placed(bias, self.call)
 
     @property
     def biased(self) -> bool:
@@ -174,9 +184,10 @@ def _cast(scheme: Scheme, x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
-    """Return the offset bias of a scheme, shared by its layers if nothing learns.
+    """Return the offset bias of whole positions, shared by layers if nothing learns.
 
-    Layers that share a vector would sum its gradients in another order than one by one.
+    None if there is none, or it is asked for each pair. Layers that share a vector
+    would sum its gradients in another order than one by one.
     """
     if not scheme.acts_at("offset_bias"):
         return None
@@ -185,6 +196,8 @@ def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
             f"{scheme.name}: offset_bias must have positions of one axis, got "
             f"{scheme.facts.axes}; use pair_bias"
         )
+    if _asks_each_pair(call):
+        return None
     learns = any(parameter.requires_grad for parameter in scheme.parameters())
     own = "offset_bias" in scheme.asks_call or (learns and torch.is_grad_enabled())
     if own:
@@ -240,8 +253,45 @@ def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:
     return bias
 
 
-def _gathered(vector: OffsetVector, call: Call, pair: PairBias | None) -> PairBias:
-    """Write an offset vector, and what a pair bias adds, as one pair bias."""
+def _sum(one: PairBias, other: PairBias) -> PairBias:
+    """Return the pair bias that adds two."""
+    return lambda b, h, i, j: one(b, h, i, j) + other(b, h, i, j)
+
+
+def _between_placed(bias: PairBias, call: Call) -> PairBias:
+    """Return the bias of pairs that both have a position, and 0 for the others."""
+    if call.q_placed is None or call.k_placed is None:
+        return bias
+    batch = call.q.shape[0]
+    here, there = (x.expand(batch, -1) for x in (call.q_placed, call.k_placed))
+    return lambda b, h, i, j: bias(b, h, i, j).where(here[b, i] & there[b, j], 0)
+
+
+def _asks_each_pair(call: Call) -> bool:
+    """Return whether offsets are not the whole numbers from a first to a last."""
+    return call.q_positions.is_floating_point() or call.q_placed is not None
+
+
+def _of_each_offset(scheme: Scheme, call: Call) -> PairBias | None:
+    """Return the offset bias asked for the offset of each pair, if it has to be."""
+    if not _asks_each_pair(call) or not scheme.acts_at("offset_bias"):
+        return None
+    batch, heads = call.q.shape[:2]
+    offsets = call.k_positions[:, None, :] - call.q_positions[:, :, None]
+    parts = [
+        ask_offsets(scheme, part, heads, call)
+        for part in offsets.flatten().split(PAIRS)
+    ]
+    asked = [part for part in parts if part is not None]
+    if not asked:
+        return None
+    values = torch.cat(asked, dim=1).unflatten(1, offsets.shape)
+    values = values.expand(-1, batch, -1, -1)  # (heads, batch, query, key)
+    return lambda b, h, i, j: values[h, b, i, j]
+
+
+def _gathered(vector: OffsetVector, call: Call) -> PairBias:
+    """Write an offset vector as a pair bias."""
     batch = call.q.shape[0]
     # Offsets count from `first`, which goes into a tensor: a number inside the
     # function would make the fused kernel compile anew for every length.
@@ -249,7 +299,6 @@ def _gathered(vector: OffsetVector, call: Call, pair: PairBias | None) -> PairBi
     k_positions = call.k_positions.expand(batch, -1)
 
     def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        added = vector.values[h, k_positions[b, j] - starts[b, i]]
-        return added if pair is None else added + pair(b, h, i, j)
+        return vector.values[h, k_positions[b, j] - starts[b, i]]
 
     return bias

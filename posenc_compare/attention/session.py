@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.attention.backends import BACKENDS, ORDER, Path, choose, plain
+from posenc_compare.attention.ids import check_placed, checked_placed, filled
 from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
 from posenc_compare.attention.parts import check_parts
 from posenc_compare.attention.plan import (
@@ -35,7 +36,7 @@ from posenc_compare.attention.plan import (
 from posenc_compare.attention.request import Request
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.contract import ask, ask_draw, ask_positions, ask_state
-from posenc_compare.schemes.scheme import Call, Scheme, whole_numbers
+from posenc_compare.schemes.scheme import Call, Scheme, position_ids
 from posenc_compare.transfer import sent
 
 Choice = Path | Literal["auto"]
@@ -64,10 +65,10 @@ class Session:
 
     Args:
         schemes: one for all layers, or several; layer i has `schemes[i % len]`.
-        positions: `(seq,)` or `(batch, seq)` whole numbers, of all tokens that will be
-            fed; schemes of several axes have a last axis more. They may lie on the
-            CPU, whatever the model is on.
-        key_positions: `(key,)` or `(batch, key)` whole numbers of another text, whose
+        positions: `(seq,)` or `(batch, seq)` whole numbers, or real ones for schemes
+            whose facts say so, of all tokens that will be fed; schemes of several axes
+            have a last axis more. They may lie on the CPU, whatever the model is on.
+        key_positions: `(key,)` or `(batch, key)`, likewise, of another text, whose
             keys all passes see. Both are ids as `ids` of the texts' own sessions have
             them: such a session places and embeds no tokens. None: keys are the tokens.
         mask: which keys a query may look at; segments are those of all keys, and
@@ -79,12 +80,18 @@ class Session:
         fed: how many tokens the first pass has; None means all.
         cache: keep keys and values, so that later passes are given the new ones only,
             and none of another text.
+        placed: `(seq,)` or `(batch, seq)` bool, False for a token without a position,
+            such as a class or register token: its id is not read, the doors `embed`,
+            `query` and `key` leave it as it is, and no bias is added to its logits.
+            None: all tokens have one.
+        key_placed: the same for key_positions.
 
     Raises:
-        ShapeError: if positions are no whole numbers, or too few, or segments are not
-            those of all tokens.
+        ShapeError: if positions are no whole numbers, nor real ones that all schemes
+            serve, or too few, or segments are not those of all tokens.
         ConfigError: if there is no scheme, or the mask cannot be kept in passes, or
-            scheme or mask have no meaning where keys are another text.
+            scheme or mask have no meaning where keys are another text, or a scheme
+            needs a position for every token.
         UndefinedPositionError: if the scheme places no tokens there.
     """
 
@@ -99,6 +106,8 @@ class Session:
         batch: int = 0,
         fed: int | None = None,
         cache: bool = False,
+        placed: Tensor | None = None,
+        key_placed: Tensor | None = None,
     ) -> None:
         alone = isinstance(schemes, Scheme)
         self.schemes = [schemes] if alone else list(schemes)
@@ -110,20 +119,23 @@ class Session:
         check_mask("session", self.mask)
         check_not_traced("session")
         self.cache = cache
-        first, given = self.schemes[0], whole_numbers("session: positions", positions)
+        first = self.schemes[0]
         self._axis = -1 if first.facts.axes == 1 else -2
+        given, self.placed = self._read("positions", positions, placed)
         each = batch and given.dim() == -self._axis and first.acts_at("positions")
         ids = given.expand(batch, *given.shape) if each else given
         self.length = ids.shape[self._axis]
         self.crosses = key_positions is not None
         if key_positions is None:
             self.places = ask_positions(first, ids, generator)
-            self.ids = given if self.places.is_floating_point() else self.places
-            self._keys, drawn_for = self.ids, self.ids
+            real = self.places.is_floating_point()
+            self.ids = self.places if real == given.is_floating_point() else given
+            self._keys, self._key_placed, drawn_for = self.ids, self.placed, self.ids
         else:
             for scheme in self.schemes:
                 check_crosses(scheme, self.mask, "the session has key_positions")
-            self._keys = whole_numbers("session: key_positions", key_positions)
+            read = self._read("key_positions", key_positions, key_placed)
+            self._keys, self._key_placed = read
             self.places = self.ids = given
             drawn_for = self._both_texts()
         self.drawn = ask_draw(first, drawn_for, generator)
@@ -158,18 +170,26 @@ class Session:
             self._check_future(self.end + count)
         self.start, self.end = self.end, self.end + count
         self._past.update(self._kept)
-        mask, keys = self.mask, None
+        mask, keys, key_placed = self.mask, None, None
         if self.crosses:
-            keys = self._keys
+            keys, key_placed = self._keys, self._key_placed
         elif self.start:
-            keys = self._cut(self.ids, 0)
+            keys, key_placed = self._cut(self.ids, 0), self._cut_placed(0)
         if mask.segments is not None and not self.crosses and self.end < self.length:
             mask = replace(mask, segments=mask.segments[:, : self.end])
         if mask.query_segments is not None:
             own = mask.query_segments[:, self.start : self.end]
             mask = replace(mask, query_segments=own)
         ids = self._cut(self.ids, self.start)
-        self.plan = Plan(ids, keys, mask, self.drawn, self.crosses)
+        self.plan = Plan(
+            ids,
+            keys,
+            mask,
+            self.drawn,
+            self.crosses,
+            placed=self._cut_placed(self.start),
+            key_placed=key_placed,
+        )
         biased = any(scheme.acts_at("offset_bias") for scheme in self.schemes)
         if biased and count and not torch.compiler.is_compiling():
             self.plan.read_offsets()  # here, since a graph could not read them
@@ -178,6 +198,8 @@ class Session:
         """Move what the pass reads to a device; a CUDA graph reads nothing else."""
         self.places = sent(self.places, device)
         self.plan.positions = sent(self.plan.positions, device)
+        if self.plan.placed is not None and self.plan.key_positions is None:
+            self.plan.placed = self.plan.key_placed = sent(self.plan.placed, device)
         if self.plan.drawn is not None:
             self.plan.drawn = sent(self.plan.drawn, device)
 
@@ -209,7 +231,11 @@ class Session:
             )
         places = sent(self._cut(self.places, self.start), tokens.device)
         with torch.autocast(tokens.device.type, enabled=False):
-            return ask(self.schemes[0], "embed", tokens, places)
+            embedded = ask(self.schemes[0], "embed", tokens, places)
+        placed = self._cut_placed(self.start)
+        if placed is None:
+            return embedded
+        return embedded.where(sent(placed, tokens.device)[..., None], tokens)
 
     def attend(
         self,
@@ -264,6 +290,21 @@ class Session:
         """Return the scheme of a layer."""
         return self.schemes[layer % len(self.schemes)]
 
+    def _read(
+        self, name: str, given: object, placed: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return ids that all schemes can read, and which of them are positions."""
+        read = [position_ids(f"session: {name}", given, s) for s in self.schemes]
+        ids = read[0]
+        if placed is None:
+            return ids, None
+        for scheme in self.schemes:
+            check_placed(scheme)
+        who = "session: placed" if name == "positions" else "session: key_placed"
+        batch = len(placed) if isinstance(placed, Tensor) and placed.dim() > 1 else 1
+        rows = checked_placed(placed, batch, self._count(ids), who)
+        return filled(ids, placed, self.schemes[0].facts.axes), rows
+
     def _count(self, ids: Tensor) -> int:
         return ids.shape[self._axis]
 
@@ -279,6 +320,10 @@ class Session:
         if self.end - start == self.length:
             return ids
         return ids.narrow(self._axis, start, self.end - start)
+
+    def _cut_placed(self, start: int) -> Tensor | None:
+        """Return which tokens from `start` to the end of this pass have a position."""
+        return None if self.placed is None else self.placed[:, start : self.end]
 
     def _state(self, layer: int, x: Tensor | None) -> Tensor | None:
         scheme = self.scheme(layer)

@@ -18,6 +18,7 @@ FAR = [0, 1, 2, 5, 9, 17, 40, 100, 200, 300]
 LONG = 8192  # that a scheme is built for; windows may be a share of it
 APART = LONG // FAR[-1]  # times as far, and still within that
 MANY_HEADS = 5
+REAL = 1e-12  # error at whole positions given as real numbers, in float64
 
 
 @check("C13", "treats the rows of a batch independently", length=(1, 2, 9))
@@ -87,11 +88,39 @@ def _given_positions_are_used(subject: Subject, length: int) -> None:
     order = torch.randperm(length, generator=torch.Generator().manual_seed(0))
     mixed = layer(x, torch.stack([positions[order], positions]))
     expect_close(mixed[1:], shared[1:], 1e-12, "output of a row beside another order")
+    if layer.scheme.facts.real:
+        _expect_real_positions(subject, layer, positions)
     if not _depends_on_tokens_between(layer.scheme):
         left = [index for index in range(length) if index % 10 not in (1, 2, 3)]
         got = layer.logits(x[:, left], positions[left])
         wanted = layer.logits(x, positions)[:, :, left][..., left]
         expect_close(got, wanted, EXACT, "logits of the tokens left of a text")
+
+
+def _expect_real_positions(subject: Subject, layer: Layer, positions: Tensor) -> None:
+    """Expect whole ids to be the same as real ones, and no real one to be rounded."""
+    length, scheme = len(positions), layer.scheme
+    x, halves = tokens(length), positions.double() / 2
+    for dtype in (torch.float32, torch.float64):
+        got, wanted = layer(x, positions.to(dtype)), layer(x, positions)
+        expect_close(got, wanted, REAL, f"output at whole positions in {dtype}")
+    if scheme.facts.relative:
+        said = "logits after a shift by a half"
+        expect_close(
+            layer.logits(x, halves + 0.5), layer.logits(x, halves), EXACT, said
+        )
+    with torch.no_grad():
+        whole, got = layer(x, halves), layer.decode(x, halves, [1] * length)
+    expect_close(got, whole, EXACT, "decoding at real positions")
+    rows = layer(x, torch.stack([halves, positions.double()]))
+    expect_close(rows[:1], whole[:1], EXACT, "output of a row of real positions")
+    if length == 1 or scheme.family == "none" or scheme.facts.by_order:
+        return
+    # Equal tokens at 0, 1/2 and 1: a rounded position would be that of a neighbour.
+    near = subject.positions(3).double() / 2
+    logits = layer.logits(tokens(1).expand(-1, 3, -1), near)[:, :, 2]
+    moved = logits.diff(dim=-1).abs().amax(dim=(0, 1)).min().item()
+    expect(moved > 1e-6, "logits that half a position changes", moved)
 
 
 def _depends_on_tokens_between(scheme: Scheme) -> bool:

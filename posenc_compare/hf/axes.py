@@ -16,7 +16,7 @@ from posenc_compare.hf.rotary import Rotary
 from posenc_compare.schemes import Geometry, Variant
 
 SECTIONS = "mrope_section"  # of modules that take ids of several axes
-ORDERS = ("sections", "interleaved")  # of `m_rope`
+ORDERS = ("sections", "interleaved", "time_last")  # of `m_rope`
 OTHERWISE = "rotates by ids of several axes, but not as m_rope does"
 
 

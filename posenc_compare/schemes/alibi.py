@@ -23,7 +23,9 @@ from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.transfer import sent
 
 
-@register("alibi", family="bias", source="Press et al. 2022, arXiv:2108.12409")
+@register(
+    "alibi", family="bias", source="Press et al. 2022, arXiv:2108.12409", real=True
+)
 class Alibi(Scheme):
     """Subtract `slope * distance` from every logit. Has no parameters.
 

@@ -26,7 +26,11 @@ METRICS = {
 
 
 @register(
-    "alibi_2d", family="bias", source="Fuller et al. 2023, arXiv:2311.00566", axes=2
+    "alibi_2d",
+    family="bias",
+    source="Fuller et al. 2023, arXiv:2311.00566",
+    axes=2,
+    real=True,
 )
 class Alibi2d(Scheme):
     """Subtract `slope * distance` in the plane from every logit. Has no parameters.

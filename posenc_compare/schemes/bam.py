@@ -21,7 +21,9 @@ from posenc_compare.schemes.shared.slopes import slopes
 LEAST = 1e-5  # keeps the gradient of the exponent finite where the distance is 0
 
 
-@register("bam", family="bias", source="Bianchessi et al. 2025, arXiv:2505.22842")
+@register(
+    "bam", family="bias", source="Bianchessi et al. 2025, arXiv:2505.22842", real=True
+)
 class Bam(Scheme):
     """Subtract `exp(factor) * distance ** exponent`. Two or three parameters per head.
 

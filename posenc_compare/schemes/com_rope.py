@@ -32,7 +32,11 @@ from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
 
 
 @register(
-    "com_rope", family="rotary", source="Yu et al. 2025, arXiv:2506.03737", axes=2
+    "com_rope",
+    family="rotary",
+    source="Yu et al. 2025, arXiv:2506.03737",
+    axes=2,
+    real=True,
 )
 class ComRope(TurnedBlocks):
     """Rotate blocks of channels by trained matrices that commute.

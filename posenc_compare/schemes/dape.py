@@ -36,7 +36,9 @@ from posenc_compare.variants import Variant
 ROWS = 256  # queries that the network serves at once, which bounds its memory
 
 
-@register("dape", family="contextual", source="Zheng et al. 2024, arXiv:2405.14722")
+@register(
+    "dape", family="contextual", source="Zheng et al. 2024, arXiv:2405.14722", real=True
+)
 class Dape(Scheme):
     """Correct another scheme's bias by a network of the logits of all heads.
 

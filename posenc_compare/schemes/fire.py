@@ -36,7 +36,7 @@ EPSILON = 1e-6
 ROWS = 128  # queries at once, which bounds the memory of hidden units
 
 
-@register("fire", family="bias", source="Li et al. 2023, arXiv:2310.04418")
+@register("fire", family="bias", source="Li et al. 2023, arXiv:2310.04418", real=True)
 class Fire(Scheme):
     """Add a perceptron of the normalised log distance.
 

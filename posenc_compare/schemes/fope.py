@@ -37,7 +37,9 @@ def identity(inputs: int, outputs: int) -> Tensor:
     return (torch.arange(inputs)[:, None] == read).float()
 
 
-@register("fope", family="rotary", source="Hua et al. 2024, arXiv:2412.17739")
+@register(
+    "fope", family="rotary", source="Hua et al. 2024, arXiv:2412.17739", real=True
+)
 class Fope(Scheme):
     """Rotate by mixtures of frequencies. Two tables per head, frozen by default.
 

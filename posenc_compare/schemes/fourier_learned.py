@@ -28,7 +28,10 @@ from posenc_compare.schemes.shared.layers import apply_wide
 
 
 @register(
-    "fourier_learned", family="absolute", source="Li et al. 2021, arXiv:2106.02795"
+    "fourier_learned",
+    family="absolute",
+    source="Li et al. 2021, arXiv:2106.02795",
+    real=True,
 )
 class FourierLearned(Scheme):
     """Add a perceptron of waves at trained frequencies.

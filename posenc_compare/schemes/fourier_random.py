@@ -24,7 +24,10 @@ from posenc_compare.schemes.scheme import Geometry, Scheme, register
 
 
 @register(
-    "fourier_random", family="absolute", source="Tancik et al. 2020, arXiv:2006.10739"
+    "fourier_random",
+    family="absolute",
+    source="Tancik et al. 2020, arXiv:2006.10739",
+    real=True,
 )
 class FourierRandom(Scheme):
     """Add cosines and sines at fixed random frequencies. Nothing is trained.

@@ -30,7 +30,12 @@ from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.transfer import sent
 
 
-@register("grape_a", family="contextual", source="Zhang et al. 2025, arXiv:2512.07805")
+@register(
+    "grape_a",
+    family="contextual",
+    source="Zhang et al. 2025, arXiv:2512.07805",
+    real=True,
+)
 class GrapeA(Scheme):
     """Subtract the distance times a slope that the query or the key sets.
 

@@ -41,7 +41,12 @@ from posenc_compare.schemes.shared.sums import sums_after
 from posenc_compare.transfer import sent
 
 
-@register("grape_ap", family="contextual", source="Zhang et al. 2025, arXiv:2512.07805")
+@register(
+    "grape_ap",
+    family="contextual",
+    source="Zhang et al. 2025, arXiv:2512.07805",
+    real=True,
+)
 class GrapeAp(Scheme):
     """Decay logits by gates of the query and the tokens in between, summed.
 

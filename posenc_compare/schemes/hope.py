@@ -25,7 +25,9 @@ from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
-@register("hope", family="rotary", source="Chen et al. 2024, arXiv:2410.21216")
+@register(
+    "hope", family="rotary", source="Chen et al. 2024, arXiv:2410.21216", real=True
+)
 class Hope(Rotation):
     """Rotate by the frequencies with a full turn in training. Has no parameters.
 

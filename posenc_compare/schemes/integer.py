@@ -14,7 +14,7 @@ from torch import Tensor
 from posenc_compare.schemes.scheme import Geometry, Scheme, register
 
 
-@register("integer", family="absolute", source="no primary source")
+@register("integer", family="absolute", source="no primary source", real=True)
 class Integer(Scheme):
     """Add the position number to every channel. Has no parameters.
 

@@ -22,7 +22,9 @@ from posenc_compare.schemes.shared.bounds import bounded
 LEAST = 1e-2
 
 
-@register("kerple_log", family="bias", source="Chi et al. 2022, arXiv:2205.09921")
+@register(
+    "kerple_log", family="bias", source="Chi et al. 2022, arXiv:2205.09921", real=True
+)
 class KerpleLog(Scheme):
     """Subtract `steepness * log(1 + rate * distance)`. Two parameters per head.
 

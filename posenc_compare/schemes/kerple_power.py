@@ -22,7 +22,9 @@ LEAST = 1e-2
 LARGEST_EXPONENT = 2.0
 
 
-@register("kerple_power", family="bias", source="Chi et al. 2022, arXiv:2205.09921")
+@register(
+    "kerple_power", family="bias", source="Chi et al. 2022, arXiv:2205.09921", real=True
+)
 class KerplePower(Scheme):
     """Subtract `factor * distance ** exponent`. Two parameters per head.
 

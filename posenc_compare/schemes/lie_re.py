@@ -31,7 +31,11 @@ from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
 
 
 @register(
-    "lie_re", family="rotary", source="Ostmeier et al. 2024, arXiv:2406.10322", axes=2
+    "lie_re",
+    family="rotary",
+    source="Ostmeier et al. 2024, arXiv:2406.10322",
+    axes=2,
+    real=True,
 )
 class LieRe(TurnedBlocks):
     """Rotate blocks of channels by row and column at once.

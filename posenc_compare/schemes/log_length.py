@@ -35,7 +35,12 @@ STRENGTH = 0.1  # of llama4
 ROWS = 512  # queries whose keys are counted at a time
 
 
-@register("log_length", family="contextual", source="Nakanishi 2025, arXiv:2501.19399")
+@register(
+    "log_length",
+    family="contextual",
+    source="Nakanishi 2025, arXiv:2501.19399",
+    real=True,
+)
 class LogLength(Wrapper):
     """Multiply queries of any scheme by the logarithm of the length.
 

@@ -23,7 +23,9 @@ from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 
-@register("mix", family="rotary", source="Yang et al. 2025, arXiv:2501.18795")
+@register(
+    "mix", family="rotary", source="Yang et al. 2025, arXiv:2501.18795", real=True
+)
 class Mix(Wrapper):
     """Give some layers another scheme.
 

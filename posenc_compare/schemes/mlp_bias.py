@@ -25,7 +25,9 @@ from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
 
-@register("mlp_bias", family="bias", source="Liu et al. 2021, arXiv:2111.09883")
+@register(
+    "mlp_bias", family="bias", source="Liu et al. 2021, arXiv:2111.09883", real=True
+)
 class MlpBias(Scheme):
     """Add a perceptron of the signed distance.
 

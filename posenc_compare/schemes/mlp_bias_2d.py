@@ -36,7 +36,11 @@ from posenc_compare.schemes.shared.layers import apply_wide
 
 
 @register(
-    "mlp_bias_2d", family="bias", source="Liu et al. 2021, arXiv:2111.09883", axes=2
+    "mlp_bias_2d",
+    family="bias",
+    source="Liu et al. 2021, arXiv:2111.09883",
+    axes=2,
+    real=True,
 )
 class MlpBias2d(Scheme):
     """Add a perceptron of the signed distances along two axes.

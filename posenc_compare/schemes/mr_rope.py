@@ -33,7 +33,9 @@ from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
-@register("mr_rope", family="rotary", source="Tian et al. 2026, arXiv:2601.22181")
+@register(
+    "mr_rope", family="rotary", source="Tian et al. 2026, arXiv:2601.22181", real=True
+)
 class MrRope(Rotation):
     """Rotate as RoPE, and slower for texts beyond training. Has no parameters.
 

@@ -24,7 +24,9 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
-@register("p_rope", family="rotary", source="Barbero et al. 2024, arXiv:2410.06205")
+@register(
+    "p_rope", family="rotary", source="Barbero et al. 2024, arXiv:2410.06205", real=True
+)
 class PRope(Rotation):
     """Rotate by the highest frequencies of RoPE alone. Has no parameters.
 

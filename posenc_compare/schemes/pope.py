@@ -27,7 +27,10 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 
 
 @register(
-    "pope", family="rotary", source="Gopalakrishnan et al. 2025, arXiv:2509.10534"
+    "pope",
+    family="rotary",
+    source="Gopalakrishnan et al. 2025, arXiv:2509.10534",
+    real=True,
 )
 class Pope(Scheme):
     """Magnitudes from content, phases from position. `heads * head_dim` parameters.

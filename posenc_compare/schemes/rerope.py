@@ -27,7 +27,9 @@ from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 
-@register("rerope", family="rotary", source="Su 2023, github.com/bojone/rerope")
+@register(
+    "rerope", family="rotary", source="Su 2023, github.com/bojone/rerope", real=True
+)
 class Rerope(Wrapper):
     """Rotate by the relative position, held at a window. Has no parameters.
 

@@ -22,7 +22,7 @@ from posenc_compare.schemes.shared.scaled import ScaledRotation
 from posenc_compare.schemes.shared.scaling import Scaling
 
 
-@register("rope", family="rotary", source="Su et al. 2021, arXiv:2104.09864")
+@register("rope", family="rotary", source="Su et al. 2021, arXiv:2104.09864", real=True)
 class Rope(ScaledRotation):
     """Rotate queries and keys by their position. Has no parameters.
 

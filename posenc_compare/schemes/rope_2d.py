@@ -29,7 +29,11 @@ from posenc_compare.schemes.shared.rotation import Rotation
 
 
 @register(
-    "rope_2d", family="rotary", source="Heo et al. 2024, arXiv:2403.13298", axes=2
+    "rope_2d",
+    family="rotary",
+    source="Heo et al. 2024, arXiv:2403.13298",
+    axes=2,
+    real=True,
 )
 class Rope2d(Rotation):
     """Rotate by row and column. Mixed has `heads * head_dim` parameters.

@@ -30,7 +30,12 @@ from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
-@register("rope_clipped", family="rotary", source="Li et al. 2026, arXiv:2602.05258")
+@register(
+    "rope_clipped",
+    family="rotary",
+    source="Li et al. 2026, arXiv:2602.05258",
+    real=True,
+)
 class RopeClipped(Rotation):
     """Rotate as RoPE, with its slowest frequencies reduced or set to 0. No parameters.
 

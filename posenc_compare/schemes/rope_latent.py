@@ -30,7 +30,12 @@ from posenc_compare.schemes.shared.scaled import ScaledRotation
 from posenc_compare.schemes.shared.scaling import Scaling
 
 
-@register("rope_latent", family="rotary", source="Liu et al. 2024, arXiv:2405.04434")
+@register(
+    "rope_latent",
+    family="rotary",
+    source="Liu et al. 2024, arXiv:2405.04434",
+    real=True,
+)
 class RopeLatent(ScaledRotation):
     """Rotate the last channels, with one key for all heads. Has no parameters.
 

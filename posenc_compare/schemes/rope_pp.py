@@ -28,7 +28,9 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
-@register("rope_pp", family="rotary", source="Liu et al. 2025, arXiv:2512.07525")
+@register(
+    "rope_pp", family="rotary", source="Liu et al. 2025, arXiv:2512.07525", real=True
+)
 class RopePp(Rotation):
     """Rotate as RoPE, and let half of the heads read the imaginary part.
 

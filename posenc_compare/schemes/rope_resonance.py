@@ -28,7 +28,10 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
 @register(
-    "rope_resonance", family="rotary", source="Wang et al. 2024, arXiv:2403.00071"
+    "rope_resonance",
+    family="rotary",
+    source="Wang et al. 2024, arXiv:2403.00071",
+    real=True,
 )
 class RopeResonance(Rotation):
     """Rotate as RoPE, by wavelengths of whole positions. Has no parameters.

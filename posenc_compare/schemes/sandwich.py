@@ -24,7 +24,9 @@ from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 
 
-@register("sandwich", family="bias", source="Chi et al. 2022, arXiv:2212.10356")
+@register(
+    "sandwich", family="bias", source="Chi et al. 2022, arXiv:2212.10356", real=True
+)
 class Sandwich(Scheme):
     """Add a weighted sum of cosines of the distance. Has no parameters.
 

@@ -133,9 +133,12 @@ class Call:
     Attributes:
         q: `(batch, heads, query, head_dim)` queries before the door `query`.
         k: `(batch, heads, key, head_dim)` keys before the door `key`.
-        q_positions: `(batch or 1, query)` int64; schemes of several axes get a
-            last axis more.
-        k_positions: `(batch or 1, key)` int64.
+        q_positions: `(batch or 1, query)` int64, or float64 if they are real; schemes
+            of several axes get a last axis more.
+        k_positions: `(batch or 1, key)`, likewise.
+        q_placed: `(batch or 1, query)` bool, False where a query has no position, and
+            its id is that of another. None: all have one.
+        k_placed: `(batch or 1, key)`, likewise; None if and only if `q_placed` is.
         state: `(batch, key, ...)` what `token_state` returned for every key, or
             None. The queries are the last `query` of the keys.
         causal: whether a query sees no key after its own index.
@@ -170,6 +173,8 @@ class Call:
     query_segments: Tensor | None = None
     blind: Tensor | None = None
     crosses: str = ""
+    q_placed: Tensor | None = None
+    k_placed: Tensor | None = None
 
     def once(
         self, owner: object, what: str, positions: Tensor, make: Callable[[], T]
@@ -209,12 +214,13 @@ class Call:
         ahead = not self.causal or self.has_prefix
         own = [
             None if x is None else x[:, start:stop]
-            for x in (self.query_segments, self.blind)
+            for x in (self.query_segments, self.blind, self.q_placed)
         ]
         seen = self.k.shape[2] if ahead else self.past + stop
         state, segments = (
             None if x is None else x[:, :seen] for x in (self.state, self.segments)
         )
+        k_placed = None if self.k_placed is None else self.k_placed[:, :seen]
         return replace(
             self,
             q=self.q[:, :, start:stop],
@@ -226,6 +232,8 @@ class Call:
             first=-1 if self.crosses else self.past + start,
             query_segments=own[0],
             blind=own[1],
+            q_placed=own[2],
+            k_placed=k_placed,
         )
 
     def may_look(self, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -328,6 +336,30 @@ def index_grid(
     )
 
 
+def position_ids(who: str, got: object, scheme: "Scheme") -> Tensor:
+    """Return position ids as int64, or real ones as float64.
+
+    Args:
+        who: gives them, for messages.
+        got: `(seq,)` or `(batch, seq)`; schemes of several axes have a last axis more.
+        scheme: that reads them.
+
+    Raises:
+        ShapeError: if they are no tensor of whole numbers, and the scheme serves no
+            real ones, or they have half precision.
+    """
+    if not isinstance(got, Tensor) or not got.is_floating_point():
+        return whole_numbers(who, got)
+    if not scheme.facts.real:
+        wanted = f"whole numbers for {scheme.name}"
+        cure = "rope and rope_2d take real ones"
+    elif got.dtype in (torch.float32, torch.float64):
+        return got.double()
+    else:
+        wanted, cure = "whole numbers, float32 or float64", "float32 would work"
+    raise ShapeError(f"{who} must be a tensor of {wanted}, got {got.dtype}; {cure}")
+
+
 def whole_numbers(who: str, got: object) -> Tensor:
     """Return a tensor of whole numbers as int64."""
     if not isinstance(got, Tensor):
@@ -351,6 +383,8 @@ class Facts:
         relative: True if logits depend on differences of positions alone. None lets
             `@register` derive it: True for every family but absolute.
         by_order: True if it counts tokens and never reads position ids.
+        real: True if position ids may be real numbers. Set by `@register`; True for
+            every scheme that reads no ids.
         mixes_heads: True if a head's logits depend on those of other heads.
         widens: how many times as many channels the heads of queries and keys have
             behind the doors `query` and `key`.
@@ -366,6 +400,7 @@ class Facts:
     causal_only: bool = False
     relative: bool | None = None
     by_order: bool = False
+    real: bool = False
     mixes_heads: bool = False
     widens: int = 1
     hides: bool = False
@@ -463,12 +498,13 @@ class Scheme(nn.Module):
         """Replace the position ids, once per sequence.
 
         Args:
-            positions: `(batch, seq)` int64, or `(seq,)` for all sequences alike.
+            positions: `(batch, seq)` int64, or `(seq,)` for all sequences alike;
+                float64 if they are real.
             generator: of random ids; on the CPU.
 
         Returns:
-            The ids, or float64: real positions go to `embed`, and the layers go on
-            with the ids that were given.
+            The ids. Of int64, it may return float64: these go to `embed`, and the
+            layers go on with the ids that were given.
         """
         return positions
 
@@ -524,8 +560,8 @@ class Scheme(nn.Module):
         """Return what to add to the logits, as a function of the offset alone.
 
         Args:
-            offsets: `(offset,)` int64, position of the key minus position of the
-                query; negative in the past.
+            offsets: `(offset,)` int64, or float64 if positions are real; position
+                of the key minus position of the query, negative in the past.
 
         Returns:
             `(heads, offset)` float32 or wider, or None to add nothing.
@@ -578,13 +614,13 @@ class Scheme(nn.Module):
 
 
 def _on_ids(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return the door `positions` such that it sees int64."""
+    """Return the door `positions` such that it sees int64, or real ids as float64."""
 
     @functools.wraps(door)
     def positions(
         self: Scheme, positions: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
-        ids = whole_numbers(f"{self.name}: positions", positions)
+        ids = position_ids(f"{self.name}: positions", positions, self)
         return door(self, ids, generator)
 
     return positions
@@ -606,11 +642,39 @@ def _on_tokens(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return embed
 
 
+ON_EVERY_TOKEN = (
+    "positions",
+    "draw",
+    "token_state",
+    "scores",
+    "weights",
+    "values",
+)  # doors whose results cannot be left out for single tokens
+
+
+def why_all_placed(scheme: Scheme) -> str:
+    """Return why every token needs a position, or nothing.
+
+    A token without one is left out at the doors `embed`, `query` and `key`, and of the
+    bias. That has a meaning if a scheme acts at no other door, and on each token by
+    its position alone.
+    """
+    acts = [door for door in ON_EVERY_TOKEN if scheme.acts_at(door)]
+    if acts:
+        return f"it acts at {' and '.join(acts)}"
+    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
+    if any(part.family == "contextual" or part.facts.by_order for part in parts):
+        return "it depends on what tokens are, or on their order"
+    if scheme.facts.mixes_heads or scheme.facts.widens != 1:
+        return "it changes heads together, or their width"
+    return ""
+
+
 S = TypeVar("S", bound=type[Scheme])
 
 
 def register(
-    name: str, *, family: str, source: str = "", axes: int = 1
+    name: str, *, family: str, source: str = "", axes: int = 1, real: bool = False
 ) -> Callable[[S], S]:
     """File a scheme class under a name and return it unchanged.
 
@@ -619,6 +683,7 @@ def register(
         family: none, absolute, rotary, bias or contextual.
         source: authors, year, arXiv id.
         axes: how many coordinates a position has.
+        real: whether position ids may be real numbers.
 
     Raises:
         ConfigError: if the family is unknown, or the name is taken or not valid.
@@ -647,7 +712,10 @@ def register(
         relative = scheme.facts.relative
         if relative is None:
             relative = family != "absolute"
-        scheme.facts = replace(scheme.facts, axes=axes, relative=relative)
+        reads_no_ids = scheme.facts.by_order or family == "none"
+        scheme.facts = replace(
+            scheme.facts, axes=axes, relative=relative, real=real or reads_no_ids
+        )
         return scheme
 
     return file

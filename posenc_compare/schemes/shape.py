@@ -22,7 +22,9 @@ from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 
-@register("shape", family="absolute", source="Kiyono et al. 2021, arXiv:2109.05644")
+@register(
+    "shape", family="absolute", source="Kiyono et al. 2021, arXiv:2109.05644", real=True
+)
 class Shape(Wrapper):
     """Move the positions of any scheme by one random offset per sequence.
 

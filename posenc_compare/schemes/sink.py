@@ -22,7 +22,9 @@ from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 
-@register("sink", family="rotary", source="Xiao et al. 2023, arXiv:2309.17453")
+@register(
+    "sink", family="rotary", source="Xiao et al. 2023, arXiv:2309.17453", real=True
+)
 class Sink(Wrapper):
     """Give the softmax of any scheme a sink. One parameter per head and layer.
 

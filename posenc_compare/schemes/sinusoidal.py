@@ -30,7 +30,10 @@ LAYOUTS = {
 
 
 @register(
-    "sinusoidal", family="absolute", source="Vaswani et al. 2017, arXiv:1706.03762"
+    "sinusoidal",
+    family="absolute",
+    source="Vaswani et al. 2017, arXiv:1706.03762",
+    real=True,
 )
 class Sinusoidal(Scheme):
     """Add sines and cosines of the position. Has no parameters.

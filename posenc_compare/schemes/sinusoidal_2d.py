@@ -33,7 +33,9 @@ BLOCKS = {
 REACH_THE_BASE = ("big_vision", "t2t")
 
 
-@register("sinusoidal_2d", family="absolute", source="no primary source", axes=2)
+@register(
+    "sinusoidal_2d", family="absolute", source="no primary source", axes=2, real=True
+)
 class Sinusoidal2d(Scheme):
     """Add sines and cosines of row and column. Has no parameters.
 

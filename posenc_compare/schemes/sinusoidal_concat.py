@@ -24,7 +24,7 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.layers import apply_wide
 
 
-@register("sinusoidal_concat", family="absolute", source="no primary source")
+@register("sinusoidal_concat", family="absolute", source="no primary source", real=True)
 class SinusoidalConcat(Scheme):
     """Project token and sinusoid, side by side, back to the model's width.
 

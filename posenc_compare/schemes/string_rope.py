@@ -32,7 +32,9 @@ from posenc_compare.variants import Variant
 SHARPNESS = 1 + 0.1 * math.log(2)  # of cosines and sines
 
 
-@register("string_rope", family="rotary", source="An et al. 2024, arXiv:2410.18745")
+@register(
+    "string_rope", family="rotary", source="An et al. 2024, arXiv:2410.18745", real=True
+)
 class StringRope(Wrapper):
     """Rotate by the relative position, shifted where it is far. Has no parameters.
 

@@ -34,7 +34,10 @@ STD = 0.02  # of all initial values
 
 
 @register(
-    "transformer_xl", family="contextual", source="Dai et al. 2019, arXiv:1901.02860"
+    "transformer_xl",
+    family="contextual",
+    source="Dai et al. 2019, arXiv:1901.02860",
+    real=True,
 )
 class TransformerXl(Scheme):
     """Logits `(q + u) k + (q + v) W r`, with r the sinusoids of the distance.

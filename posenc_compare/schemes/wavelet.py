@@ -35,7 +35,12 @@ from posenc_compare.transfer import sent
 SCALES = 8  # of the paper
 
 
-@register("wavelet", family="contextual", source="Oka et al. 2025, arXiv:2502.02004")
+@register(
+    "wavelet",
+    family="contextual",
+    source="Oka et al. 2025, arXiv:2502.02004",
+    real=True,
+)
 class Wavelet(Scheme):
     """Compare the query with fixed waves of the distance, one for each channel.
 

@@ -6,21 +6,28 @@ inside.
 """
 
 from copy import deepcopy
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from posenc_compare.schemes.contract import opened
-from posenc_compare.schemes.scheme import Call, Geometry, PairBias, Scheme
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, PairBias, Scheme
 
 
 class Wrapper(Scheme):
-    """The scheme inside, unchanged."""
+    """The scheme inside, unchanged.
+
+    A registered wrapper serves real positions if it and the scheme inside declare it.
+    """
+
+    facts = Facts(real=True)
 
     def __init__(self, geometry: Geometry, inner: Scheme) -> None:
         super().__init__(geometry)
         self.inner = inner
-        self.facts = inner.facts
+        both = inner.facts.real and type(self).facts.real
+        self.facts = replace(inner.facts, real=both)
 
     def acts_at(self, door: str) -> bool:
         own = getattr(type(self), door) is not getattr(Wrapper, door)

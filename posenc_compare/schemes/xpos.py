@@ -35,7 +35,9 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
-@register("xpos", family="rotary", source="Sun et al. 2022, arXiv:2212.10554")
+@register(
+    "xpos", family="rotary", source="Sun et al. 2022, arXiv:2212.10554", real=True
+)
 class Xpos(Rotation):
     """Rotate, and fade with the distance, pair by pair. Has no parameters.
 

@@ -364,6 +364,8 @@ def slow_axes(pairs: int, order: str, counts: tuple[int, ...]) -> list[int]:
     if order == "sections":
         edges = (counts[0], counts[0] + counts[1])
         return [sum(m >= edge for edge in edges) for m in range(pairs)]
+    if order == "time_last":
+        return [0 if m >= pairs - counts[0] else (1, 2)[m % 2] for m in range(pairs)]
     axes = [0] * pairs  # as the released code overwrites them
     for axis in (1, 2):
         for m in range(axis, 3 * counts[axis], 3):
@@ -386,6 +388,9 @@ class TestMRope(RotaryTests):
         Case({"order": "interleaved", "layout": "adjacent"}, head_dim=6),
         Case({"order": "sections"}, head_dim=128),
         Case({"order": "interleaved"}, head_dim=128),
+        {"order": "time_last"},
+        {"order": "time_last", "sections": "1/4/3", "layout": "adjacent"},
+        Case({"order": "time_last"}, head_dim=128),
     ]
     # Pairs of each axis where no option gives them.
     counts = {
@@ -394,11 +399,14 @@ class TestMRope(RotaryTests):
         ("interleaved", 3): (1, 1, 1),
         ("sections", 64): (16, 24, 24),
         ("interleaved", 64): (24, 20, 20),
+        ("time_last", 8): (2, 3, 3),
+        ("time_last", 64): (16, 24, 24),
     }
     changes = [
         {"base": 9_000.0},
         {"layout": "adjacent"},
         {"order": "interleaved"},
+        {"order": "time_last"},
         {"sections": "4/2/2"},
     ]
     errors = [
@@ -416,6 +424,8 @@ class TestMRope(RotaryTests):
                 ("2/x/6", "sections", "2 / 0 / 6"),
                 # Interleaved has every third pair for each, so at most 3 of 8.
                 ("2/3/3", "interleaved", "2 / 3 / 3"),
+                # Height and width take turns.
+                ("2/4/2", "time_last", "2 / 4 / 2"),
             )
         ),
         (Case(head_dim=4), r"head_dim must be at least 6, .* 4$"),
@@ -433,7 +443,7 @@ class TestMRope(RotaryTests):
             for m, a in enumerate(axes)
         ]
 
-    @pytest.mark.parametrize("order", ["sections", "interleaved"])
+    @pytest.mark.parametrize("order", ["sections", "interleaved", "time_last"])
     @pytest.mark.parametrize("layout", ["adjacent", "half"])
     def test_equal_ids_are_rope(self, order: str, layout: str) -> None:
         x, positions = normal(2, 2, 5, 16), torch.tensor([0, 1, 70, 500, 15962])

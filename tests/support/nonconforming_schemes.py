@@ -366,3 +366,27 @@ class Wraps(Wrapper):
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__(geometry, Claims(geometry))
+
+
+@register("faulty_whole_rope", family="rotary", source="nobody 2026", real=True)
+class WholeRope(Rope):
+    """Rotate by whole positions, and declare real ones."""
+
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions.long())
+
+
+@register("faulty_whole_alibi", family="bias", source="nobody 2026", real=True)
+class WholeAlibi(Alibi):
+    """Round the distance, and declare real positions."""
+
+    def offset_bias(self, offsets: Tensor) -> Tensor:
+        return super().offset_bias(offsets.double().floor())
+
+
+@register("faulty_whole_code", family="absolute", source="nobody 2026", real=True)
+class WholeCode(Scheme):
+    """Add a code of the rounded position, and declare real ones."""
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + positions.double().round()[..., None].to(x.dtype) / 100

@@ -29,6 +29,10 @@ def serves(request: Request) -> str:
     scheme, call = request.scheme, request.call
     if reason := request.whole_rows():
         return reason
+    if call.q_positions.is_floating_point():
+        return "positions are real numbers"
+    if call.q_placed is not None:
+        return "some tokens may have no position"
     if request.vector is None:
         return f"{scheme.name} adds no bias of the offset"
     if scheme.acts_at("pair_bias"):

@@ -1,0 +1,140 @@
+"""Position ids of queries and keys, and which of them have a position."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.schemes.scheme import (
+    Scheme,
+    asserted,
+    position_ids,
+    why_all_placed,
+)
+from posenc_compare.transfer import sent
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """Checked ids of the queries, or of the keys.
+
+    Attributes:
+        positions: `(batch or 1, seq)` int64 or float64; several axes have a last axis
+            more. A token without a position has the id of one that has.
+        placed: `(batch or 1, seq)` bool, False for a token without a position. None:
+            all have one.
+    """
+
+    positions: Tensor
+    placed: Tensor | None = None
+
+    def on(self, device: torch.device) -> "Ids":
+        """Return them on a device."""
+        placed = None if self.placed is None else sent(self.placed, device)
+        return Ids(sent(self.positions, device), placed)
+
+    def are_last_of(self, keys: "Ids") -> bool:
+        """Return whether they are the ids of the last keys."""
+        before = keys.positions.shape[1] - self.positions.shape[1]
+        device = self.positions.device
+        alike = self.positions == keys.positions[:, before:].to(device)
+        if self.placed is None or keys.placed is None:
+            return bool(alike.all())
+        own, others = self.placed.to(device), keys.placed[:, before:].to(device)
+        missing = ~(own | others)
+        alike = alike | (missing if alike.dim() == 2 else missing[..., None])
+        return bool(alike.all() and (own == others).all())
+
+
+def checked_ids(
+    positions: Tensor, batch: int, length: int, scheme: Scheme, who: str
+) -> Tensor:
+    """Return ids as `position_ids` does, `(batch or 1, length)`.
+
+    Several axes have a last axis more.
+    """
+    positions = position_ids(f"attention: {who}", positions, scheme)
+    axes = scheme.facts.axes
+    last = () if axes == 1 else (axes,)
+    ids = positions[None] if positions.dim() == 1 + len(last) else positions
+    if ids.shape not in {(rows, length, *last) for rows in (1, batch)}:
+        shapes = " or ".join(str((*rows, length, *last)) for rows in ((), (batch,)))
+        raise ShapeError(
+            f"attention: {who} must be {shapes}, got {tuple(positions.shape)}"
+        )
+    return ids
+
+
+def checked_placed(placed: Tensor, batch: int, length: int, who: str) -> Tensor:
+    """Return which tokens have a position, `(batch or 1, length)` bool."""
+    if not isinstance(placed, Tensor):
+        found = type(placed).__name__
+    elif placed.dtype != torch.bool:
+        found = str(placed.dtype)
+    else:
+        rows = placed[None] if placed.dim() == 1 else placed
+        if rows.shape in {(1, length), (batch, length)}:
+            return rows
+        found = str(tuple(placed.shape))
+    raise ShapeError(
+        f"{who} must be bool, ({length},) or ({batch}, {length}), got "
+        f"{found}; torch.arange({length}) >= 1 would leave out the first token"
+    )
+
+
+def filled(positions: Tensor, placed: Tensor, axes: int) -> Tensor:
+    """Return ids in which each token without a position has the id of one that has.
+
+    So doors compute with ids that they know. What they make of them is left out.
+
+    Args:
+        positions: `(..., seq)`; several axes have a last axis more.
+        placed: `(..., seq)` bool.
+        axes: of a position.
+    """
+    axis, there = -1, placed.to(positions.device)
+    if axes > 1:
+        axis, there = -2, there[..., None]
+    ids, there = torch.broadcast_tensors(positions, there)
+    if not ids.numel():
+        return ids
+    known = ids.gather(axis, there.long().argmax(dim=axis, keepdim=True))
+    known = known.where(there.any(dim=axis, keepdim=True), 0)
+    return ids.where(there, known)
+
+
+def check_placed(scheme: Scheme) -> None:
+    """Raise `ConfigError` if every token needs a position under a scheme."""
+    if why := why_all_placed(scheme):
+        raise ConfigError(
+            f"{scheme.name}: needs a position for every token, since {why}, got "
+            f"placed; rope and rope_2d serve tokens without one"
+        )
+
+
+def check_finite(positions: Tensor) -> None:
+    """Raise `ShapeError` unless all positions are finite."""
+    if not positions.is_floating_point():
+        return
+    finite = positions.isfinite()
+    if asserted(finite, "attention: positions are not finite"):
+        return
+    if not finite.all():
+        wrong = positions[~finite][0].item()
+        raise ShapeError(
+            f"attention: positions must be finite, got {wrong}; placed, False at these "
+            f"tokens, would give them no position"
+        )
+
+
+def check_one_kind(positions: Tensor, key_positions: Tensor | None) -> None:
+    """Raise `ShapeError` unless queries and keys both have whole ids, or real ones."""
+    both = positions, key_positions
+    kinds = [x.is_floating_point() for x in both if isinstance(x, Tensor)]
+    if len(set(kinds)) == 2:
+        raise ShapeError(
+            "attention: positions and key_positions must both be whole numbers or both "
+            "real, got one of each; positions.double() and key_positions.double() "
+            "would work"
+        )

@@ -1,0 +1,230 @@
+"""Tokens without a position are not rotated, and get no code and no bias."""
+
+from typing import Any
+
+import pytest
+import torch
+from schemes.tools import normal, perturbed
+from support.attention import ids_for, make
+from torch import Tensor
+
+from posenc_compare.attention import (
+    Mask,
+    Session,
+    attention,
+    attention_logits,
+    explain,
+)
+from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Scheme
+from posenc_compare.schemes.contract import ask
+from posenc_compare.schemes.rope_2d import Rope2d
+from posenc_compare.schemes.scheme import why_all_placed
+
+NAMES = [entry.name for entry in SCHEMES.built_in()]
+REFUSED = {
+    *("pose", "randomized", "shape", "cape", "randomized_distance"),  # they draw ids
+    *("rerope", "self_extend", "dual_chunk", "string_rope", "sink"),  # whole rows
+    *("rope_latent", "rope_pp", "pope"),  # heads together, or wider
+    *(name for name in NAMES if SCHEMES.get(name).family == "contextual"),
+}
+FIRST, COUNT = 3, 19  # one class token and two registers; all tokens
+PLACED = torch.arange(COUNT) >= FIRST
+BOTH = Mask(causal=False)
+
+
+def ids_of(scheme: Scheme, unread: int = 10**6) -> Tensor:
+    """Return ids of all tokens; those of the first are not to be read."""
+    ids = ids_for(scheme, COUNT - FIRST, columns=4)
+    return torch.cat([torch.full_like(ids[:FIRST], unread), ids])
+
+
+def inputs(scheme: Scheme, count: int = COUNT) -> dict[str, Any]:
+    sizes = scheme.geometry
+    q, k, v = normal(3, 2, sizes.heads, count, sizes.head_dim)
+    return {"q": q, "k": k, "v": v}
+
+
+def mask_of(scheme: Scheme) -> Mask:
+    return Mask() if scheme.facts.causal_only else BOTH
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scheme_leaves_them_out_or_refuses_them(name: str) -> None:
+    scheme = perturbed(make(name), 0.3)
+    ids, given, mask = ids_of(scheme), inputs(scheme), mask_of(scheme)
+    if name in REFUSED:
+        message = f"{name}: needs a position for every token, since it .*, got placed"
+        with pytest.raises(ConfigError, match=message):
+            Session(scheme, ids, mask=mask, placed=PLACED)
+        return
+    x = normal(2, COUNT, scheme.geometry.model_dim)
+    session = Session(scheme, ids, mask=mask, placed=PLACED)
+    alone = Session(scheme, ids[FIRST:], mask=mask)
+    embedded = session.embed(x)
+    assert torch.equal(embedded[:, :FIRST], x[:, :FIRST])
+    assert torch.equal(embedded[:, FIRST:], alone.embed(x[:, FIRST:]))
+    q, k = given["q"], given["k"]
+    logits = session.logits(0, q, k)
+    own = alone.logits(0, q[:, :, FIRST:], k[:, :, FIRST:])
+    close(logits[:, :, FIRST:, FIRST:], own)
+    # Whatever the doors do to the other side, no rotation or bias is added on this.
+    call = session.call(0, q, k)
+    turned = ask(scheme, "query", q, call.q_positions, call)
+    there = ask(scheme, "key", k, call.k_positions, call)
+    scale = scheme.scale(q.shape[-1])
+    first = q[:, :, :FIRST] @ torch.cat([k[:, :, :FIRST], there[:, :, FIRST:]], 2).mT
+    to_first = turned[:, :, FIRST:] @ k[:, :, :FIRST].mT
+    seen = logits[:, :, :FIRST].isfinite()
+    close(logits[:, :, :FIRST][seen], (first * scale)[seen])
+    close(logits[:, :, FIRST:, :FIRST], to_first * scale)
+
+
+def close(got: Tensor, wanted: Tensor) -> None:
+    assert torch.allclose(got, wanted, rtol=0, atol=1e-11)
+
+
+def test_they_are_the_prefix_tokens_of_dinov3() -> None:
+    """As in timm and DINOv3, all but the first tokens are rotated."""
+    scheme = make("rope_2d", layout="half")
+    grid = torch.cartesian_prod(*[torch.linspace(-1, 1, 4).double()] * 2)
+    ids = torch.cat([torch.zeros(FIRST, 2).double(), grid])
+    given = inputs(scheme)
+    assert isinstance(scheme, Rope2d)
+    angles = scheme.angles(grid)
+    cosine, sine = (torch.cat([f, f], -1) for f in (angles.cos(), angles.sin()))
+
+    def rotated(x: Tensor) -> Tensor:
+        low, high = x[:, :, FIRST:].chunk(2, -1)
+        patches = x[:, :, FIRST:] * cosine + torch.cat([-high, low], -1) * sine
+        return torch.cat([x[:, :, :FIRST], patches], 2)
+
+    q, k = rotated(given["q"]), rotated(given["k"])
+    wanted = (q @ k.mT / 8**0.5).softmax(-1) @ given["v"]
+    got = attention(**given, scheme=scheme, positions=ids, mask=BOTH, placed=PLACED)
+    close(got, wanted)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch")
+@pytest.mark.parametrize("name", ["rope", "rope_2d", "alibi", "alibi_2d"])
+def test_all_paths_agree_and_no_id_of_them_is_read(name: str) -> None:
+    scheme = make(name)
+    given = {**inputs(scheme), "scheme": scheme, "mask": BOTH, "placed": PLACED}
+    found = explain(**given, positions=ids_of(scheme))
+    assert found.path == ("dense" if name.startswith("alibi") else "fused")
+    if name == "alibi":
+        assert found.others["strided"] == "some tokens may have no position"
+    wanted = attention(**given, positions=ids_of(scheme))
+    for path in ("dense", "plain", "flex"):
+        got = attention(**given, positions=ids_of(scheme, -7), path=path)
+        close(got, wanted)
+    unread = ids_of(scheme).double()
+    unread[:FIRST] = torch.nan
+    close(attention(**given, positions=unread), wanted)
+    with pytest.raises(ShapeError, match="positions must be finite, got nan"):
+        attention(**given, positions=unread.flip(0))
+
+
+def test_blocks_of_queries_keep_them_apart() -> None:
+    scheme, count = make("alibi"), 600
+    placed, given = torch.arange(count) % 3 > 0, inputs(scheme, count)
+    q, k, v = (given[part] for part in "qkv")
+    more: dict[str, Any] = {"scheme": scheme, "placed": placed}
+    more["positions"] = torch.arange(count)
+    wanted = attention_logits(q, k, **more).softmax(-1) @ v
+    close(attention(q, k, v, **more), wanted)
+
+
+@pytest.mark.parametrize("name", ["rope_2d", "t5_bias", "sinusoidal"])
+def test_rows_may_differ_and_decoding_keeps_them(name: str) -> None:
+    scheme = make(name)
+    x, given = normal(2, COUNT, scheme.geometry.model_dim), inputs(scheme)
+    q, k, v = (given[part] for part in "qkv")
+    placed = torch.stack([PLACED, PLACED.flip(0)])
+    ids = torch.stack([ids_of(scheme), ids_of(scheme).flip(0)])
+    session = Session(scheme, ids, placed=placed)
+    embedded, out = session.embed(x), session.attend(0, q, k, v)
+    for row in range(2):
+        one = Session(scheme, ids[row], placed=placed[row])
+        close(one.embed(x)[row], embedded[row])
+        close(one.attend(0, q, k, v)[row], out[row])
+    session = Session(scheme, ids, placed=placed, fed=0, cache=True)
+    for start in range(COUNT):
+        session.extend()
+        token = slice(start, start + 1)
+        parts = (part[:, :, token] for part in (q, k, v))
+        close(session.embed(x[:, token]), embedded[:, token])
+        close(session.attend(0, *parts), out[:, :, token])
+
+
+def test_the_last_queries_are_those_of_the_keys_whatever_their_unread_ids() -> None:
+    scheme = make("alibi")
+    given = inputs(scheme)
+    q, k, v = (given[part] for part in "qkv")
+    ids, placed = torch.arange(COUNT), PLACED.flip(0)  # the last have no position
+    whole = attention(q, k, v, scheme=scheme, positions=ids, placed=placed)
+    other = ids.clone()
+    other[-FIRST:] = 99
+    more: dict[str, Any] = {"positions": other[-5:], "key_positions": ids}
+    more |= {"placed": placed[-5:], "key_placed": placed}
+    close(attention(q[:, :, -5:], k, v, scheme=scheme, **more), whole[:, :, -5:])
+    del more["placed"]  # so these queries are no keys, even with the first key's id
+    more["positions"] = torch.where(placed[-5:], ids[-5:], ids[0])
+    with pytest.raises(ConfigError, match="positions are not those of the last keys"):
+        attention(q[:, :, -5:], k, v, scheme=scheme, **more)
+
+
+def test_keys_of_another_text_may_have_none() -> None:
+    scheme = make("rope")
+    given = inputs(scheme)
+    q, k, v = (given[part] for part in "qkv")
+    ids = ids_of(scheme)
+    crossed = Session(
+        scheme, ids[FIRST:], key_positions=ids, key_placed=PLACED, mask=BOTH
+    )
+    got = crossed.attend(0, q[:, :, FIRST:], k, v)
+    whole = Session(scheme, ids, placed=PLACED, mask=BOTH).attend(0, q, k, v)
+    close(got, whole[:, :, FIRST:])
+
+
+def test_they_fit_into_one_graph() -> None:
+    scheme = make("rope_2d")
+    session = Session(scheme, ids_of(scheme), placed=PLACED, mask=BOTH)
+    whole = torch.compile(session.attend, backend="eager", fullgraph=True)
+    other = Session(scheme, ids_of(scheme), placed=PLACED, mask=BOTH)
+    given = inputs(scheme)
+    close(whole(0, **given), other.attend(0, **given))
+
+
+def test_a_text_in_which_no_token_has_a_position() -> None:
+    scheme = make("learned")
+    session = Session(scheme, ids_of(scheme), placed=PLACED & False)
+    x = normal(2, COUNT, scheme.geometry.model_dim)
+    assert torch.equal(session.embed(x), x)
+
+
+@pytest.mark.parametrize(
+    ("placed", "message"),
+    [
+        (
+            PLACED.long(),
+            r"placed must be bool, \(19,\) or .*, got torch.int64; tor",
+        ),
+        (PLACED[1:], r"placed must be bool, .*, got \(18,\)"),
+        ([True] * COUNT, r"placed must be bool, .*, got list"),
+    ],
+)
+def test_errors(placed: Any, message: str) -> None:
+    scheme = make("rope")
+    given = {"scheme": scheme, "positions": ids_of(scheme), "placed": placed}
+    with pytest.raises(ShapeError, match=f"attention: {message}"):
+        attention(**inputs(scheme), **given)
+    with pytest.raises(ShapeError, match=f"session: {message}"):
+        Session(scheme, ids_of(scheme), placed=placed)
+
+
+def test_all_schemes_of_several_axes_serve_them() -> None:
+    several = [name for name in NAMES if SCHEMES.get(name).facts.axes > 1]
+    assert {name for name in several if why_all_placed(make(name))} == set()
+    assert len(several) == 7
