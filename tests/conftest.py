@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import support.workers
 
 from posenc_compare.registry import REGISTRIES, add_plugin
 
@@ -42,6 +43,15 @@ def no_network() -> Iterator[None]:
         for name in ("connect", "connect_ex"):
             patch.setattr(socket.socket, name, _local(getattr(socket.socket, name)))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_workers() -> Iterator[None]:
+    """Let the runs of this process share their workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("posenc_compare.run.workers.Worker", support.workers.lend)
+        yield
+    support.workers.end_all()
 
 
 def _local(connect: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,9 +101,9 @@ def posenc_process() -> Command:
     return command
 
 
-@pytest.fixture
-def forgetful() -> Iterator[None]:
-    """Forget after the test what plugins declare in it."""
+@contextlib.contextmanager
+def forgotten() -> Iterator[None]:
+    """Forget afterwards what plugins declare inside."""
     known = [registry.entries() for registry in REGISTRIES]
     yield
     for registry, before in zip(REGISTRIES, known, strict=True):
@@ -101,22 +111,35 @@ def forgetful() -> Iterator[None]:
 
 
 @pytest.fixture
-def posenc(monkeypatch: pytest.MonkeyPatch, forgetful: None) -> Command:
+def forgetful() -> Iterator[None]:
+    """Forget after the test what plugins declare in it."""
+    with forgotten():
+        yield
+
+
+def run_here(*arguments: str | Path) -> Done:
     """Run `posenc-compare` with arguments in this process, which is faster."""
     from posenc_compare.cli import main
 
-    def command(*arguments: str | Path) -> Done:
-        monkeypatch.setattr("sys.argv", ["posenc-compare", *map(str, arguments)])
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                main()
-                code = 0
-            except SystemExit as end:
-                code = int(end.code or 0)
-        return Done(code, out.getvalue(), err.getvalue())
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr("sys.argv", ["posenc-compare", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
 
-    return command
+
+@pytest.fixture
+def posenc(forgetful: None) -> Command:
+    """Run `posenc-compare` with arguments in this process."""
+    return run_here
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from conftest import forgotten, run_here
 
 from posenc_compare import sources
 from posenc_compare.errors import PosencError
@@ -41,13 +42,14 @@ def plugin(tmp_path: Path, registered) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, posenc_process):
+def finished(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("everything")
     (folder / "small.toml").write_text(SMALL)
     words = ["run", "--plugin", PLUGIN, "--config", folder / "small.toml"]
     words += ["--schemes", "rope,gentle_alibi:direction=causal"]
     words += ["--measures", "parameters,extrapolation", "--out", folder / "out"]
-    return folder / "out", words, posenc_process(*words)
+    with forgotten():
+        return folder / "out", words, run_here(*words)
 
 
 def test_list_and_describe_know_each_kind(posenc) -> None:

@@ -1,20 +1,25 @@
 """Examples and sketches run as they stand, and the examples print what they promise."""
 
+import contextlib
 import importlib
+import io
 import json
 import math
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.schemes import Geometry, Scheme, create
+from posenc_compare.registry import MEASURES, SCHEMES, TASKS
+from posenc_compare.schemes import Geometry, Scheme, Variant, create
+from posenc_compare.settings.training import Training
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -32,6 +37,20 @@ def run(*arguments: str | Path) -> str:
     return done.stdout
 
 
+def run_here(name: str) -> str:
+    """Run an example in this process, which is faster, and return what it prints."""
+    printed = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        torch.random.fork_rng(devices=[]),
+        contextlib.redirect_stdout(printed),
+    ):
+        torch.manual_seed(0)
+        patch.setattr("sys.argv", [name])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return printed.getvalue()
+
+
 def numbers(pattern: str, text: str) -> list[tuple[str, float]]:
     return [(name, float(value)) for name, value in re.findall(pattern, text)]
 
@@ -39,7 +58,7 @@ def numbers(pattern: str, text: str) -> list[tuple[str, float]]:
 def test_absolute_example_tells_order_at_every_length_and_width():
     found = numbers(
         r"(.*): reversal moves the output by (\S+)\n",
-        run(EXAMPLES / "absolute_in_your_model.py"),
+        run_here("absolute_in_your_model.py"),
     )
     assert [name for name, _ in found] == [
         "5 tokens of width 16",
@@ -52,7 +71,7 @@ def test_relative_example_looks_less_far_back_with_a_bias():
     found = dict(
         numbers(
             r"(\w+): the last token looks (\S+) tokens back on average\n",
-            run(EXAMPLES / "relative_in_your_model.py"),
+            run_here("relative_in_your_model.py"),
         )
     )
     assert list(found) == ["nope", "alibi"]
@@ -79,7 +98,7 @@ def test_a_small_gpt_learns_and_its_cache_is_exact(
 
 
 def test_the_small_gpt_runs_as_it_says() -> None:
-    assert re.match(r"\d\.\d\d bits per byte\n", run(EXAMPLES / "nanogpt.py"))
+    assert re.match(r"\d\.\d\d bits per byte\n", run_here("nanogpt.py"))
 
 
 def in_torch(model: Any, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -142,7 +161,7 @@ def test_the_cache_of_an_encoder_decoder_is_exact(
 
 
 def test_the_encoder_decoder_runs_as_it_says() -> None:
-    said = run(EXAMPLES / "encoder_decoder.py")
+    said = run_here("encoder_decoder.py")
     assert re.fullmatch(r"(0\.9\d|1\.00) of the digits are right\n", said)
 
 
@@ -248,6 +267,32 @@ def test_sketch_decodes_what_it_reads_as_a_whole(name):
         )
         parts.append(part)
     torch.testing.assert_close(torch.cat(parts, dim=2), whole)
+
+
+def test_counting_after_a_first_token_is_counting(registered) -> None:
+    registered(EXAMPLES / "counting.py")
+    plain, first = (
+        TASKS.get(name)(Training(task=name, length=length, batch=4)).sequence(
+            length, np.random.default_rng(0), largest=True
+        )
+        for name, length in (("counting", 32), ("counting_first", 33))
+    )
+    for one, other in zip(vars(plain).values(), vars(first).values(), strict=True):
+        assert np.array_equal(one, other[1:])
+    assert first.tokens[0] not in plain.tokens
+    assert not first.counts[0]
+    x, ids = torch.randn(1, 8, 16), torch.arange(8)
+    inside = {"scheme": Variant("nope")}
+    sums = create("with_sinusoids", options=inside, model_dim=16).embed(x, ids)
+    assert torch.equal(sums, create("sinusoidal", model_dim=16).embed(x, ids))
+
+
+def test_the_preregistered_test_has_the_outcome_of_the_log(tmp_path: Path) -> None:
+    figure = tmp_path / "figure.png"
+    shown = run("-W", "ignore", EXAMPLES / "preregistered.py", figure)
+    assert shown.startswith("rho 0.64, 95% over schemes 0.23 to 0.89\np 0.007 ")
+    assert re.search(r"^randomized_distance +0.000 +1.403$", shown, re.MULTILINE)
+    assert figure.stat().st_size > 10_000
 
 
 def test_readings_of_fire_change_only_what_they_say(registered) -> None:

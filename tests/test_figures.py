@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -144,7 +143,7 @@ def expect_room(figure: Figure, width: float) -> None:
     assert figure.get_figwidth() == width
     assert figure.get_figheight() <= PAGE
     with texts_drawn() as texts:
-        FigureCanvasAgg(figure).draw()
+        figure.draw_without_rendering()
     assert texts
     assert overlaps(texts) == []
     edges = figure.bbox

@@ -134,7 +134,10 @@ REASONS = {
 MORE: dict[str, Any] = {
     "kimi_linear": {"layer_types": ["linear_attention", "full_attention"] * 2},
     "reformer": {"is_decoder": True},
-    "zamba": {"num_hidden_layers": 8},
+    # These take seconds as large as they are.
+    "zamba": {"num_hidden_layers": 8, "hidden_size": 256, "attention_hidden_size": 512},
+    "dory": {"num_hidden_layers": 2},
+    "gemma4_text": {"num_hidden_layers": 2},
 }
 
 
@@ -254,6 +257,14 @@ def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
     assert found.logits_off < PROVED
 
 
+def test_ernie_gives_its_slowest_pairs_to_time() -> None:
+    made = transformers.CONFIG_MAPPING["ernie4_5_vl_moe"]
+    (found,) = hf.describe(made(text_config={"num_hidden_layers": 2}))
+    assert found.measured["axes of pairs"] == "12" * 22 + "0" * 20
+    options = "base=500000.0;layout=adjacent;order=time_last;sections=20/22/22"
+    assert found.label == f"m_rope:{options}"
+
+
 def test_axes_are_those_of_the_code_and_not_of_the_configuration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -269,7 +280,7 @@ def test_axes_are_those_of_the_code_and_not_of_the_configuration(
     found = text_of("qwen2_vl")
     assert found.measured["axes of pairs"] == "0" * 16 + "2" * 24 + "1" * 24
     assert found.label == "rope:base=1000000.0;layout=half"
-    assert found.note.startswith("rotates by ids of several axes, otherwise than")
+    assert found.note.startswith("rotates by ids of several axes, but not as m_rope")
 
 
 def text_of(kind: str) -> Any:

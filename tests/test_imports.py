@@ -50,7 +50,7 @@ FILES_BESIDE = {
 }
 # Modules that may import when called: flex attention is heavy and seldom needed; a
 # worker imports torch once it obeys its scheduler; a mistake in a comparison is named
-# before pandas and matplotlib are there.
+# before pandas and matplotlib are there; scikit-learn is an extra.
 LAZY = {
     "posenc_compare.attention.backends.flex": {"torch.nn.attention"},
     "posenc_compare.run.comparison": {
@@ -58,6 +58,7 @@ LAZY = {
         "posenc_compare.run.trial",
     },
     "posenc_compare.run.worker": {"posenc_compare", "torch"},
+    "posenc_compare.tasks.digits": {"sklearn.datasets"},
 }
 
 # What statistics are made of.

@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.schemes import Scheme, create
 
 # Foreign code warns of what is no concern of ours.
@@ -328,6 +328,66 @@ def test_m_rope_is_that_of_qwen(models: Oracle, order: str) -> None:
     assert_near(scheme.key(K, ids), k)
 
 
+def test_m_rope_with_the_time_last_is_that_of_ernie(models: Oracle) -> None:
+    module = models("ernie4_5_vl_moe")
+    config = SimpleNamespace(
+        max_position_embeddings=512,
+        head_dim=WIDTH,
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "mrope_section": [3, 3, 2],  # height, width, time
+        },
+    )
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(0, 12, (BATCH, LENGTH, 3), generator=generator)
+    rotary = module.Ernie4_5_VLMoeTextRotaryEmbedding(config)
+    q, k = module.apply_rotary_pos_emb(Q, K, *rotary(Q, ids.movedim(-1, 0)))
+    scheme = make("m_rope", order="time_last", sections="2/3/3", layout="adjacent")
+    assert_near(scheme.query(Q, ids), q)
+    assert_near(scheme.key(K, ids), k)
+
+
+@pytest.mark.parametrize("sides", [(4, 4), (3, 7), (9, 2)])
+def test_rope_dinov3_is_that_of_dinov3(models: Oracle, sides: tuple[int, int]) -> None:
+    module = models("dinov3_vit")
+    settings = SimpleNamespace(
+        rope_theta=100.0,
+        hidden_size=HEADS * WIDTH,
+        num_attention_heads=HEADS,
+        image_size=32,
+        patch_size=8,
+    )
+    rotary = module.DINOv3ViTRopePositionEmbedding(settings).eval()
+    rows, columns = sides
+    angles = rotary(torch.zeros(1, 3, 8 * rows, 8 * columns))
+    q, k = (normal(BATCH, HEADS, rows * columns, WIDTH, seed=seed) for seed in (1, 2))
+    one, other = module.apply_rotary_pos_emb(q, k, *angles)
+    scheme = make("rope_dinov3").eval()
+    places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
+    ours = Session(scheme, places, mask=Mask(causal=False)).logits(0, q, k)
+    assert_near(ours, products(one, other))
+
+
+def test_learned_2d_is_resized_as_in_vit(models: Oracle) -> None:
+    settings = SimpleNamespace(
+        hidden_size=WIDTH,
+        image_size=40,
+        patch_size=8,
+        num_channels=3,
+        hidden_dropout_prob=0.0,
+    )
+    module = models("vit").ViTEmbeddings(settings)
+    scheme: Any = make("learned_2d", heads=1, height=5, width=5)
+    table = module.position_embeddings.data
+    table[:, 1:] = scheme.table.detach().flatten(0, 1)
+    tokens = torch.zeros(1, 1 + 3 * 8, WIDTH)
+    theirs = module.interpolate_pos_encoding(tokens, 24, 64)[0, 1:]
+    places = torch.cartesian_prod(torch.arange(3), torch.arange(8))
+    ours = scheme.embed(tokens[:, 1:], scheme.positions(places))[0]
+    assert_near(ours.detach(), theirs)
+
+
 def test_xpos_is_that_of_x_transformers(x_transformers: Any) -> None:
     angles, scale = x_transformers.RotaryEmbedding(WIDTH, use_xpos=True)(PLACES)
     q = x_transformers.apply_rotary_pos_emb(Q, angles, scale)
@@ -436,6 +496,19 @@ def test_swin_is_that_of_transformers(models: Oracle) -> None:
     assert_same(bias(scheme, places=places), module()[0])
 
 
+def test_mlp_bias_2d_is_that_of_swin_v2(models: Oracle) -> None:
+    scheme: Any = make("mlp_bias_2d", height=3, width=5)
+    settings = SimpleNamespace(qkv_bias=False, attention_probs_dropout_prob=0.0)
+    module = models("swinv2").Swinv2SelfAttention(settings, HEADS, HEADS, (3, 5))
+    module.continuous_position_bias_mlp[0] = scheme.rise
+    module.continuous_position_bias_mlp[2] = scheme.fall
+    table = module.continuous_position_bias_mlp(module.relative_coords_table)
+    theirs = table.view(-1, HEADS)[module.relative_position_index.view(-1)]
+    theirs = 16 * theirs.view(15, 15, HEADS).permute(2, 0, 1).sigmoid()
+    places = torch.cartesian_prod(torch.arange(3), torch.arange(5))
+    assert_near(bias(scheme, places=places), theirs)
+
+
 # Content.
 
 
@@ -504,6 +577,26 @@ def test_transformer_xl_is_that_of_xlnet(models: Oracle) -> None:
     shifted = module.XLNetRelativeAttention.rel_shift_bnij(by_row, klen=LENGTH)
     theirs = products(Q + scheme.u, K) + shifted * WIDTH**-0.5
     assert_near(logits(scheme), theirs)
+
+
+def test_transformer_xl_is_that_of_the_conformer(models: Oracle) -> None:
+    module = models("wav2vec2_conformer")
+    scheme: Any = make("transformer_xl")
+    width = HEADS * WIDTH
+    config = SimpleNamespace(max_source_positions=LENGTH, hidden_size=width)
+    embedding = module.Wav2Vec2ConformerRelPositionalEmbedding(config)
+    # Its sines and cosines take turns; ours are all sines, then all cosines.
+    columns = scheme.project.weight.unflatten(1, (2, -1)).mT.flatten(1)
+    layer = SimpleNamespace(
+        linear_pos=lambda waves: waves @ columns.T,
+        pos_bias_u=scheme.u[:, 0],
+        pos_bias_v=scheme.v[:, 0],
+        head_size=WIDTH,
+        scaling=WIDTH**-0.5,
+    )
+    waves = embedding(torch.zeros(BATCH, LENGTH, width))
+    q, bias = module._apply_relative_position_encoding(layer, Q, K, waves)
+    assert_near(logits(scheme), products(q, K) + bias)
 
 
 @pytest.mark.parametrize("limit", [3, 5, 15])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.workers import end_all
 
 from posenc_compare.records.cells import Cell
 from posenc_compare.run import provenance as module
@@ -90,6 +91,7 @@ def test_a_worker_that_trains_nothing_is_spared_the_compiler_of_torch(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "curious.py").write_text(CURIOUS)
+    end_all()  # some may have trained
     results = compare(
         "curious",
         "smoothness",

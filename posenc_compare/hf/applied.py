@@ -259,8 +259,8 @@ def attend(
     given = getattr(mask, GIVEN, None)
     if not isinstance(given, Given) or given.layer is not layer_of(module):
         raise UnsupportedModelError(
-            f"{type(module).__name__}: must hand on the attention_mask that it is "
-            f"given, got another; layers=[...] without it would work"
+            f"{type(module).__name__}: must pass on the attention_mask it "
+            f"receives, got another; layers=[...] without it would work"
         )
     layer, now, keys = given.layer, given.now, given.now.keys
     if key.shape[2] < keys:

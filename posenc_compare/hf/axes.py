@@ -16,8 +16,8 @@ from posenc_compare.hf.rotary import Rotary
 from posenc_compare.schemes import Geometry, Variant
 
 SECTIONS = "mrope_section"  # of modules that take ids of several axes
-ORDERS = ("sections", "interleaved")  # of `m_rope`
-OTHERWISE = "rotates by ids of several axes, otherwise than m_rope here"
+ORDERS = ("sections", "interleaved", "time_last")  # of `m_rope`
+OTHERWISE = "rotates by ids of several axes, but not as m_rope does"
 
 
 def by_axis(row: Described, one: Rotary, model: Any) -> Described:
@@ -50,8 +50,8 @@ def axes_of(model: Any, one: Rotary, count: int) -> list[int]:
         count: of the axes.
 
     Returns:
-        The axis of each pair, from 0; empty if ids along one axis alone rotate a pair
-        otherwise than ids that move along all.
+        The axis of each pair, from 0; empty if ids along one axis alone do not
+        rotate a pair as ids along all axes do.
     """
     layer, length = one.numbers[0], one.length
     found = defaultdict[tuple[int, int], list[int]](list)

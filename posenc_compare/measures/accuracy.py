@@ -10,7 +10,7 @@ EXACT = Quantity(
     "exact_match",
     unit="share",
     better="higher",
-    zero="no sequence is right in every token that counts",
+    zero="no sequence has all scored tokens right",
     x="test length, in tokens",
     title="exact match",
 )
@@ -18,7 +18,7 @@ AREA = Quantity(
     "accuracy_area",
     unit="share",
     better="higher",
-    zero="no token that counts is predicted at any length",
+    zero="no scored token is predicted at any length",
     title="area under accuracy",
 )
 MASTERED = Quantity(

@@ -60,7 +60,7 @@ BIAS = Quantity(
     "bias_share",
     unit="share of the variance of logits over keys",
     better="neither",
-    zero="the bias is the same for all keys; 1 means that the content is not heard",
+    zero="the bias is the same for all keys; 1 means that the content has no effect",
     title="bias in logits at start (share)",
 )
 

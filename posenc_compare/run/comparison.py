@@ -304,6 +304,7 @@ def _fitting(
             field="measures",
         )
     used = settings.used_by(chosen)
+    _check_looks_back(chosen, settings)
     variants, others = [], []
     for variant in parse_variants(schemes):
         fits = any(setting.takes(axes_of(variant)) for setting in used)
@@ -331,3 +332,14 @@ def _fitting(
         trained = ", ".join(m for m in named if m not in chosen)
         remarks.append(f"left out: {trained}; networks are trained on text")
     return variants, chosen, remarks
+
+
+def _check_looks_back(measures: list[str], settings: Settings) -> None:
+    """Refuse `inside`, which follows attention to earlier tokens, of other networks."""
+    others = [one for one in settings.trainings if one.network != "decoder"]
+    if "inside" in measures and others:
+        raise ConfigError(
+            f"inside must be of a decoder, got the task {others[0].task} of "
+            f"{others[0].network} networks; `--measures extrapolation` would work",
+            field="measures",
+        )

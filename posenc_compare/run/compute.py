@@ -39,12 +39,13 @@ from posenc_compare.run.provenance import provenance
 from posenc_compare.schemes import check_axes
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.train.decoder import check_causal
 from posenc_compare.train.progress import Progress
 from posenc_compare.variants import Variant
 
 FRAMES = 20  # calls of a traceback that a record keeps
 HALF = ("bfloat16", "float16")  # where overflow is a finding
-BUILDING = {Variant.build.__code__, check_axes.__code__}
+BUILDING = {Variant.build.__code__, check_axes.__code__, check_causal.__code__}
 
 
 def compute(cell: Cell, progress: Progress) -> Record:

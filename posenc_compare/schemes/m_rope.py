@@ -4,14 +4,20 @@ A position has a time, a height and a width. Each pair of query and key channels
 with one of the three, so that text, images and video share one rotation.
 
 Formula: pair m rotates by `ids[axis(m)] * base ** (-2 m / d)`.
-Source: Wang et al. 2024, arXiv:2409.12191 (Qwen2-VL); both orders as in transformers'
-qwen2_vl and qwen3_vl.
+Source: Wang et al. 2024, arXiv:2409.12191 (Qwen2-VL); sections and interleaved as in
+transformers' qwen2_vl and qwen3_vl. Time_last is that of Wei et al. 2025,
+arXiv:2502.05173 (VideoRoPE), from the authors' released code (modeling_videorope.py),
+and of transformers' ernie4_5_vl_moe.
 Order: sections gives the fastest pairs to time, the next to height, the slowest to
 width, 16, 24 and 24 of 64 pairs. Interleaved deals them out in turn, time, height,
-width, and gives what is left over to time, 24, 20 and 20 of 64 (Qwen3-VL).
+width, and gives what is left over to time, 24, 20 and 20 of 64 (Qwen3-VL). Time_last
+deals the fastest out to height and width in turn, and the slowest to time, 16, 24 and
+24 of 64 (VideoRoPE), or 20, 22 and 22 (Ernie 4.5-VL).
 Layout: `half` pairs channel i with i + d/2, as released; `adjacent` pairs (0, 1),
 (2, 3), ... The released networks have a base of 1 000 000 or more.
 Axes: ids are (time, height, width); text has three equal ids, and is then plain RoPE.
+VideoRoPE gives frame f the time 2 f after the text before it, and adds the time to rows
+and columns that are counted from the middle of the frame.
 """
 
 from typing import Literal
@@ -24,7 +30,8 @@ from posenc_compare.schemes.scheme import Geometry, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
-SHARES = {"sections": (3, 8), "interleaved": (5, 16)}  # of height, and of width
+# Of height, and of width.
+SHARES = {"sections": (3, 8), "interleaved": (5, 16), "time_last": (3, 8)}
 
 
 def axis_of_pairs(counts: list[int], order: str) -> list[int]:
@@ -32,10 +39,13 @@ def axis_of_pairs(counts: list[int], order: str) -> list[int]:
 
     Args:
         counts: pairs wanted for each axis.
-        order: sections or interleaved; this gives time what has no place elsewhere.
+        order: sections, interleaved or time_last; interleaved gives time what has no
+            place elsewhere.
     """
     if order == "sections":
         return [axis for axis, count in enumerate(counts) for _ in range(count)]
+    if order == "time_last":
+        return [1 + m % 2 for m in range(sum(counts[1:]))] + [0] * counts[0]
     deal = [m % 3 for m in range(sum(counts))]
     return [axis if m < 3 * counts[axis] else 0 for m, axis in enumerate(deal)]
 
@@ -65,7 +75,7 @@ class MRope(Rotation):
         *,
         base: float = 10_000.0,
         layout: Literal["adjacent", "half"] = "half",
-        order: Literal["sections", "interleaved"] = "sections",
+        order: Literal["sections", "interleaved", "time_last"] = "sections",
         sections: str = "",
     ) -> None:
         super().__init__(geometry, base, layout)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASKS
@@ -10,6 +10,7 @@ from posenc_compare.settings.setting import SEEDS, Setting, Text, register_setti
 from posenc_compare.settings.table import Choices, Network, check_fields
 from posenc_compare.validate import check_choice, check_heads, check_whole
 
+NetworkKind = Literal["decoder", "encoder", "classifier"]
 LARGE = 1e9  # operations of a step; one of the preset quick has 0.15e9
 
 
@@ -78,8 +79,20 @@ class Training(Network, Setting):
         return axes in (1, TASKS.entry(self.task).facts.get("axes", 1))
 
     @property
+    def network(self) -> NetworkKind:
+        """Return the kind of network that the task trains."""
+        return TASKS.entry(self.task).facts.get("network", "decoder")
+
+    @property
     def test_lengths(self) -> list[int]:
-        """Return the test lengths in tokens, from the training length up."""
+        """Return the test lengths in tokens, from the training length up.
+
+        Images, which classifiers read, are tested at half the sides of training too,
+        and at twice these sides, up to `longest` times as many tokens.
+        """
+        if self.network == "classifier":
+            larger = {self.length * 4**i for i in range(6) if 4**i <= self.longest}
+            return sorted({max(1, self.length // 4), *larger})
         return [self.length << i for i in range(self.longest.bit_length())]
 
     def resolve(self, load: Callable[..., Text]) -> Self:

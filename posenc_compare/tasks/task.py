@@ -7,14 +7,15 @@ functions of step and seed, so that every scheme sees the same tokens in the sam
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASKS
-from posenc_compare.settings.training import Training
+from posenc_compare.settings.training import NetworkKind, Training
+from posenc_compare.validate import check_choice
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ def register_task(
     chance: float,
     corpus: bool = False,
     axes: int = 1,
+    network: NetworkKind = "decoder",
     **sizes: float,
 ) -> Callable[[T], T]:
     """File a task class under a name and return it unchanged.
@@ -113,11 +115,15 @@ def register_task(
         chance: the score of a uniform guess.
         corpus: whether it reads the corpus of the setting.
         axes: of its positions; schemes of one axis count the places.
+        network: a decoder has a causal mask, an encoder has none, and a classifier is
+            an encoder whose outputs are averaged over places. A batch of a classifier
+            repeats the class of a sequence at each place, without weights.
         **sizes: length, steps, batch and learning_rate that it is trained with in
             presets that are for claims, in place of those of the preset.
 
     Raises:
-        ConfigError: if the score is unknown, or the name is taken or not valid.
+        ConfigError: if the score or the network is unknown, or the name is taken or
+            not valid.
     """
 
     def file(task: T) -> T:
@@ -125,12 +131,14 @@ def register_task(
             raise ConfigError(
                 f"task {name!r}: must be a class derived from Task, got {task!r}"
             )
+        check_choice("network", network, get_args(NetworkKind))
         facts = {
             "vocabulary": vocabulary,
             "score": score,
             "chance": chance,
             "corpus": corpus,
             "axes": axes,
+            "network": network,
             **sizes,
         }
         TASKS.add(name, task, task, facts)

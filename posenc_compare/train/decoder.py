@@ -13,10 +13,12 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from posenc_compare.attention import Session
+from posenc_compare.attention import CAUSAL, Mask, Session
+from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 from posenc_compare.settings.seeds import stream_seed
 from posenc_compare.settings.setting import Convolution, Norm
+from posenc_compare.settings.training import NetworkKind
 from posenc_compare.train.convolution import CONVOLUTIONS, Still
 
 BYTES = 256
@@ -88,7 +90,12 @@ class Layer(nn.Module):
 class Decoder(nn.Module):
     """A language model with tied input and output embeddings.
 
-    Positions may have `axes` axes; a scheme of one axis always fits.
+    Positions may have `axes` axes; a scheme of one axis always fits. An encoder has no
+    causal mask, and a classifier averages the outputs of one over all places.
+
+    Raises:
+        ConfigError: if a scheme has other axes, or needs the causal mask that an
+            encoder lacks.
     """
 
     def __init__(
@@ -101,6 +108,7 @@ class Decoder(nn.Module):
         norm: Norm = "layer",
         convolution: Convolution = "none",
         axes: int = 1,
+        network: NetworkKind = "decoder",
     ) -> None:
         super().__init__()
         width = geometry.model_dim
@@ -114,6 +122,10 @@ class Decoder(nn.Module):
                     variant.build(replace(geometry, layer=layer, layers=layers))
                     for layer in range(1, layers)
                 ]
+        self.mask = CAUSAL if network == "decoder" else Mask(causal=False)
+        self.averages = network == "classifier"
+        for scheme in schemes:
+            check_causal(scheme, self.mask, network)
         self.embedding = nn.Embedding(vocabulary, width)
         self.own: Sequence[Scheme] = schemes
         self.schemes = nn.ModuleList(schemes)
@@ -212,7 +224,11 @@ class Decoder(nn.Module):
     ) -> Session:
         """Return the session of a forward pass; it reads ids, which no graph can."""
         session = Session(
-            self.reading, positions, generator=generator, batch=len(tokens)
+            self.reading,
+            positions,
+            mask=self.mask,
+            generator=generator,
+            batch=len(tokens),
         )
         session.send(tokens.device)
         return session
@@ -221,9 +237,23 @@ class Decoder(nn.Module):
         """Return what `forward` does; torch.compile makes one graph of it."""
         x = session.embed(self.embedding(tokens) * self.embedding.embedding_dim**0.5)
         last = len(self.layers) - 1
+        start = 0 if self.averages else first
         for number, layer in enumerate(self.layers):
-            x = layer(x, session, number, first if number == last else 0)
-        return F.linear(self.final_norm(x), self.embedding.weight)
+            x = layer(x, session, number, start if number == last else 0)
+        x = self.final_norm(x)
+        if not self.averages:
+            return F.linear(x, self.embedding.weight)
+        logits = F.linear(x.mean(dim=1, keepdim=True), self.embedding.weight)
+        return logits.expand(-1, tokens.shape[1] - first, -1)
+
+
+def check_causal(scheme: Scheme, mask: Mask, network: NetworkKind) -> None:
+    """Refuse a scheme that needs a causal mask, where there is none."""
+    if scheme.facts.causal_only and not mask.causal:
+        raise ConfigError(
+            f"{scheme.name}: needs a causal mask, got the network {network} "
+            f"without one; rope would work"
+        )
 
 
 def ids_of(*purpose: str | int) -> torch.Generator:

@@ -48,6 +48,8 @@ def _felt(scheme: Scheme, x: Tensor) -> list[Tensor]:
     """Return which numbers of each trained parameter change tokens or their state."""
     parameters = [p for p in scheme.parameters() if p.requires_grad]
     positions = torch.arange(TOKENS, device=x.device)
+    if scheme.facts.axes > 1:
+        positions = positions[:, None].expand(-1, scheme.facts.axes)
     made = [scheme.embed(x, positions), scheme.token_state(x)]
     total = sum(
         (

@@ -221,6 +221,7 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         setting.norm,
         setting.convolution,
         facts.get("axes", 1),
+        setting.network,
     )
     model.to(setting.device)
     return Trainer(model, task, setting)

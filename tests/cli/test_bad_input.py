@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Command
+from conftest import run_here
 from support.filesystem import within
 from support.records import record, stored
 
@@ -508,10 +508,10 @@ MEASURED += ["--set", "positions=48,width=16,heads=2", "--out"]
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, posenc_process: Command) -> Path:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a record that there are plots of."""
     folder = tmp_path_factory.mktemp("measured") / "run"
-    assert posenc_process(*MEASURED, folder).returncode == 0
+    assert run_here(*MEASURED, folder).returncode == 0
     return folder
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from conftest import forgotten, run_here
 
 from posenc_compare.records.store import Store
 
@@ -42,16 +43,17 @@ seeds = 1
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, posenc_process):
+def finished(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("run")
     (folder / "ramp.py").write_text(SCHEME)
     (folder / "small.toml").write_text(SMALL)
     (folder / "text.txt").write_bytes(b"All the world's a stage, and all " * 200)
-    schemes = "absolute,rope,alibi,t5_bias,ramp,rope:layout=half"
+    schemes = "none,learned,rope,t5_bias,ramp,rope:layout=half"
     words = ["run", "--schemes", schemes, "--plugin", folder / "ramp.py"]
     words += ["--config", folder / "small.toml", "--corpus", folder / "text.txt"]
     words += ["--out", folder / "out", "--set", "threads=1"]
-    return folder / "out", words, posenc_process(*words)
+    with forgotten():
+        return folder / "out", words, run_here(*words)
 
 
 def test_a_scheme_of_twenty_lines_is_in_every_table_and_plot(

@@ -62,6 +62,6 @@ def test_json_is_json_whatever_the_letters(folder: str, tmp_path: Path) -> None:
     assert {row["cell"][:6] for row in json.loads(shown)} == {"schéma"}
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    code, _, said = shell("$PC list --format csv | true")
+def test_a_reader_that_has_seen_enough_is_no_error(folder: str) -> None:
+    code, _, said = shell("$PC table $D --format csv | true", D=folder)
     assert (code, said) == (1, "")

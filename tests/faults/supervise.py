@@ -97,8 +97,6 @@ def main() -> None:
     store = Store(Path(asked["out"]))
     store.create()
     todo = missing(cells(asked), store)
-    if asked.get("reversed"):
-        todo = dict(reversed(todo.items()))
     modules, before, times = set(sys.modules), largest(), {}
 
     def listen(event: Event) -> None:

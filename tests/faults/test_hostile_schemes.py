@@ -194,6 +194,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory):
     schemes = ["nope", *POISONS, "poison"]
     schemes += [f"bent:door={door};returned=detached" for door in DOORS[:3]]
     more = {"corpus": str(folder / "text"), "steps": 6, "plugins": [PLUGIN]}
+    more["limits"] = {"workers": 1}
     measures = ["extrapolation", "smoothness"]
     return folder, *ask(folder, ",".join(schemes), measures, **more)
 
@@ -478,14 +479,11 @@ class Patch(Scheme):
 def test_schemes_of_one_file_do_not_change_each_other(tmp_path: Path) -> None:
     path = tmp_path / "neighbours.py"
     path.write_text(NEIGHBOURS)
-    measures = ["shift_error", "perturbation"]
-    results = []
-    for name, schemes in (("alone", "patched"), ("both", "a_patch,patched")):
-        (folder := tmp_path / name).mkdir()
-        more = {"plugins": [str(path)], "limits": {"workers": 1}}
-        _, _, found = ask(folder, schemes, measures, **more)
-        results.append({m: result(found["patched", m]) for m in measures})
-    assert results[0] == results[1]
+    asked: dict[str, Any] = {"measures": ["shift_error", "perturbation"]}
+    asked |= {"plugins": [str(path)], "limits": {"workers": 1}}
+    alone = reference(schemes="patched", **asked)
+    _, _, found = ask(tmp_path, "a_patch,patched", **asked)
+    assert {key: result(found[key]) for key in alone} == alone
 
 
 # --- F28, F29, F31: what is not run, and whose name is whose ------------------------

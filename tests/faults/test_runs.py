@@ -14,12 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from conftest import run_here
 from supervise import cells, forget_plugins
 from support.filesystem import result
 from support.processes import children, gone_within, wait_for
@@ -27,6 +29,8 @@ from support.processes import children, gone_within, wait_for
 from posenc_compare.records.store import SCHEMA, Store
 from posenc_compare.run.compute import compute
 from posenc_compare.run.machine import fitted
+from posenc_compare.run.scheduler import Scheduler
+from posenc_compare.run.workers import Pool
 from posenc_compare.settings.table import Work
 from posenc_compare.train.progress import Progress
 
@@ -40,18 +44,21 @@ GRID = {
     "steps": 5,
 }
 SLOW = '''
-"""A scheme that takes its time, where it is told to."""
-import os, time
+"""A scheme that pauses for the seconds that a file beside it holds."""
+import time
+from pathlib import Path
 from posenc_compare.schemes import Scheme, register
+
+PAUSE = Path(__file__).with_name("pause")
 
 @register("slow", family="absolute")
 class Slow(Scheme):
     "Add the position."
 
     def embed(self, x, positions):
-        if place := os.environ.get("POSENC_TEST_LOG"):
-            open(place, "w").close()
-        time.sleep(float(os.environ.get("POSENC_TEST_SLOW", "0")))
+        seconds = float(PAUSE.read_text())
+        PAUSE.with_name("begun").touch()
+        time.sleep(seconds)
         return x + positions[..., None].to(x.dtype) / 64
 '''
 BROKEN = '''
@@ -111,14 +118,13 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def start(*words: str | Path, env: dict[str, str] | None = None) -> subprocess.Popen:
+def start(*words: str | Path) -> subprocess.Popen:
     """Start `posenc-compare` with arguments."""
     return subprocess.Popen(
         [sys.executable, "-m", "posenc_compare", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, **(env or {})},
         cwd=HERE,
     )
 
@@ -243,17 +249,18 @@ def test_two_runs_share_a_folder_and_order_and_workers_change_nothing(
     corpus: str, wanted: dict[str, bytes], tmp_path: Path
 ) -> None:
     asked = {**GRID, "corpus": corpus}
-    pair = [supervise({**asked, "out": str(tmp_path / "two")}) for _ in range(2)]
+    more = {"out": str(tmp_path / "two")}
+    pair = [supervise({**asked, **more}, workers=1) for _ in range(2)]
     for process in pair:
         finish(process)
     assert [process.returncode for process in pair] == [0, 0]
     assert results(tmp_path / "two") == wanted
     assert len(list((tmp_path / "two" / "cells").iterdir())) == 20  # and no litter
-    more = {"out": str(tmp_path / "four"), "reversed": True}
-    process = supervise({**asked, **more}, workers=4)
-    finish(process)
-    assert process.returncode == 0
-    assert results(tmp_path / "four") == wanted
+    store, work = Store(tmp_path / "three"), Work(workers=3)
+    store.create()
+    with closing(Pool(work)) as pool:
+        Scheduler(cells(asked)[::-1], store, pool, work).run()
+    assert results(store.folder) == wanted
 
 
 # --- 2.5: what is added is all that is computed ------------------------------------
@@ -340,11 +347,41 @@ def test_provenance_is_whole_and_private(killed) -> None:
 # --- F11, F12: asked to stop -------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("slow") / "slow.py"
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """Return a plugin that pauses for 0.02 s at each step."""
+    path = tmp_path / "slow.py"
     path.write_text(SLOW)
+    (tmp_path / "pause").write_text("0.02")
     return path
+
+
+def process_stopped_by(number: int, words: list[Any], ready: Any) -> tuple[int, str]:
+    """Run a process, send it a signal once that is so, and see all of it end."""
+    process = start(*words)
+    wait_for(ready)
+    (worker,) = children(process.pid)
+    began = time.monotonic()
+    process.send_signal(number)
+    _, err = finish(process, 30)
+    assert time.monotonic() - began <= 10
+    assert gone_within([worker], 0.5)
+    return process.returncode, err
+
+
+def stopped_by(number: int, words: list[Any], ready: Any) -> tuple[int, str]:
+    """Run in this process, which gets a signal once that is so."""
+
+    def send() -> None:
+        wait_for(ready)
+        os.kill(os.getpid(), number)
+
+    before = signal.signal(number, signal.SIG_IGN)  # where no run listens
+    (sender := Thread(target=send)).start()
+    done = run_here(*words)
+    sender.join()
+    signal.signal(number, before)
+    return done.returncode, done.stderr
 
 
 def test_a_run_that_is_asked_to_stop_keeps_what_it_has(
@@ -354,28 +391,21 @@ def test_a_run_that_is_asked_to_stop_keeps_what_it_has(
     words += ["--corpus", corpus, "--set=steps=160", "--seeds=1", "--workers=1", *SIZES]
     words += ["--out", tmp_path / "run", "--format=json"]
     reached = 0
+
+    def further() -> bool:
+        return any(step > reached for step in checkpointed(tmp_path / "run").values())
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
-        more = ["--set=checkpoint_every=0.2"]
-        process = start(*words, *more, env={"POSENC_TEST_SLOW": "0.02"})
-        wait_for(
-            lambda reached=reached: any(
-                step > reached for step in checkpointed(tmp_path / "run").values()
-            )
-        )
-        (worker,) = children(process.pid)
-        began = time.monotonic()
-        process.send_signal(number)
-        _, err = finish(process, 30)
-        took = time.monotonic() - began
-        assert took <= (10 if number == signal.SIGINT else 20)
-        assert process.returncode == 130
-        assert gone_within([worker], 0.5)
+        stop = process_stopped_by if number == signal.SIGINT else stopped_by
+        code, err = stop(number, [*words, "--set=checkpoint_every=0.2"], further)
+        assert code == 130
         assert f"stopped by {number.name}: 1 of 1 cells are missing" in err
         (line,) = [line for line in err.splitlines() if line.startswith("to go on: ")]
         assert line.startswith("to go on: posenc-compare run --schemes=slow")
         (step,) = checkpointed(tmp_path / "run").values()
         assert reached < step < 160
         reached = step
+    (tmp_path / "pause").write_text("0")
     done = posenc("status", tmp_path / "run")
     assert done.returncode == 2  # no record yet
     again = posenc(*words)
@@ -389,11 +419,9 @@ def test_a_run_that_is_asked_to_stop_keeps_what_it_has(
 
 def test_a_second_interrupt_ends_all_at_once(slow: Path, tmp_path: Path) -> None:
     words = ["measure", "--schemes=slow", "--plugin", slow, "--measures=smoothness"]
-    words += ["--out", tmp_path / "run", "--workers=1"]
-    begun = tmp_path / "log"
-    env = {"POSENC_TEST_SLOW": "600", "POSENC_TEST_LOG": str(begun)}
-    process = start(*words, env=env)  # its worker hears nothing
-    wait_for(begun.exists)
+    (tmp_path / "pause").write_text("600")
+    process = start(*words, "--out", tmp_path / "run", "--workers=1")
+    wait_for((tmp_path / "begun").exists)  # and its worker hears nothing
     (worker,) = children(process.pid)
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)

@@ -92,6 +92,7 @@ def test_what_a_scheme_cannot_serve_it_says_while_it_is_built(attacked) -> None:
 
 
 PROBE = ProbeSetting(width=16, heads=2, positions=64)
+ONE = {"workers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_refusal_in_the_middle_of_a_training_is_a_failure(
     tmp_path: Path, corpus: str
 ) -> None:
-    asked = {"corpus": corpus, "steps": 30, "plugins": [EVIL]}
+    asked = {"corpus": corpus, "steps": 30, "plugins": [EVIL], "limits": ONE}
     schemes = "evil:how=config;step=20,evil:how=stopped;step=20"
     _, _, records = ask(tmp_path, schemes, ["extrapolation"], **asked)
     assert {record["status"] for record in records.values()} == {"failed"}
@@ -254,7 +255,7 @@ class Late(Scheme):
 def test_code_that_changes_before_it_is_imported_is_no_result(tmp_path: Path) -> None:
     (tmp_path / "plug.py").write_text(LATE)
     (tmp_path / "posenc_test_late.py").write_text("GAIN = 1\n")
-    asked = {"plugins": [str(tmp_path / "plug.py")], "limits": {"workers": 1}}
+    asked = {"plugins": [str(tmp_path / "plug.py")], "limits": ONE}
     for made in (["nope"], ["late", "nope"]):
         _, _, records = ask(tmp_path, "late,nope", ["smoothness"], **asked)
         assert sorted(label for label, _ in records) == made
@@ -278,7 +279,7 @@ def test_a_plugin_may_be_a_file_of_any_name(tmp_path: Path) -> None:
     paths[1].parent.mkdir()
     for path, name in zip(paths, ("one", "other"), strict=True):
         path.write_text(EDITED.replace('"edited"', f'"{name}"'))
-    asked = {"plugins": [*map(str, paths)], "seeds": 2, "limits": {"workers": 1}}
+    asked = {"plugins": [*map(str, paths)], "seeds": 2, "limits": ONE}
     _, _, records = ask(tmp_path, "one,other", ["smoothness"], **asked)
     assert [record["status"] for record in records.values()] == ["ok", "ok"]
 
@@ -315,7 +316,7 @@ def test_nothing_of_the_current_folder_runs(tmp_path: Path, root: Path) -> None:
             *("-P", "-m", "posenc_compare", "measure", "--schemes=nope"),
             *("--measures=smoothness", "--out=../out"),
         ],
-        ["-m", "posenc_compare", "check", "nope"],  # Python itself looks there first
+        ["-m", "posenc_compare", "list"],  # Python itself looks there first
     ):
         if words[0] == "-m":
             (folder / "posenc_compare.py").unlink()

@@ -102,10 +102,11 @@ def test_no_scheme_grows_wrong_with_the_position(name: str) -> None:
                 if not near or not far or near.value is None or far.value is None:
                     continue
                 # A phase is off by the rounding of two pairs; a code by that of its
-                # size, which grows for `integer`, or of a sum of products.
+                # size, which grows for two schemes, or of a sum of products.
                 size = {
                     "integer": start / PROBE.positions + 1,
                     "sinusoidal_concat": PROBE.width,
+                    "time2vec": 4 * (start / PROBE.positions + 1),
                 }.get(name, 4)
                 limit = 2 * math.sqrt(2) if quantity == "phase_error" else size
                 assert far.value <= limit * 2.0**-bits + 1e-9, (quantity, case, start)

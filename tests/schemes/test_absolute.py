@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from schemes.reference import Case, EmbedTests, SchemeTests, combine
-from schemes.tools import close, dot, drawn_codes, normal, seeded
+from schemes.tools import close, dot, drawn_codes, grid, normal, seeded
 from torch import Tensor
 
 from posenc_compare.attention import attention
@@ -518,6 +519,95 @@ class TestSinusoidal2d(EmbedTests):
         assert (here @ here.T - there @ there.T).abs().max() < 1e-12
         other = codes(self.make(), [[2, 3], [4, 8]])
         assert (here @ here.T - other @ other.T).abs().max() > 1e-3
+
+
+def slow_cubic(x: float) -> float:
+    """The cubic convolution kernel with a = -3/4, by its two polynomials."""
+    x = abs(x)
+    if x < 1:
+        return 1.25 * x**3 - 2.25 * x**2 + 1
+    return -0.75 * (x**3 - 5 * x**2 + 8 * x - 4) if x < 2 else 0.0
+
+
+def slow_linear(x: float) -> float:
+    return max(0.0, 1 - abs(x))
+
+
+class TestLearned2d(EmbedTests):
+    """A resized table against sums over all its cells, and against torch."""
+
+    name = "learned_2d"
+    sizes = {"model_dim": 8, "heads": 1, "length": 25}
+    noise = 1.0
+    places = [[[0, 0], [4, 1], [2, 3]], [[1, 1], [0, 4], [4, 0]]]
+    cases = [{}, {"resize": "bilinear"}, {"height": 7, "width": 5}]
+    half = Case()
+    half_places = [[0, 0], [4, 1], [2, 3]]
+    wrong_width = 6, "the width must be 8, as the table's, got 6"
+    changes = [
+        {"resize": "bilinear"},
+        {"height": 6},
+        {"width": 6},
+        {"std": 1.0},
+    ]
+    errors = [
+        ({"std": -1.0}, r"std must be 0 or more, got -1\.0"),
+        *(
+            ({name: -1}, f"{name} must be at least 1, got -1")
+            for name in ("height", "width")
+        ),
+    ]
+
+    def output(self, scheme: Any) -> Tensor:
+        zero = torch.zeros(1, 6, 8, dtype=torch.float64)
+        return scheme.embed(zero, scheme.positions(grid(2, 3)))
+
+    def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
+        return scheme.table[position[0], position[1]].tolist()
+
+    @pytest.mark.parametrize("resize", ["bicubic", "bilinear"])
+    @pytest.mark.parametrize("sides", [(5, 5), (10, 7), (3, 4), (1, 9), (20, 20)])
+    def test_a_table_is_resized_to_the_image(
+        self, resize: Any, sides: tuple[int, int]
+    ) -> None:
+        scheme = self.make(0.5, resize=resize).requires_grad_(False)
+        zero = torch.zeros(1, math.prod(sides), 8, dtype=torch.float64)
+        got = scheme.embed(zero, scheme.positions(grid(*sides)))[0]
+        whole = scheme.table.movedim(-1, 0)[None]
+        theirs = F.interpolate(whole, sides, mode=resize, align_corners=False)
+        close(got, theirs[0].flatten(1).T)
+        for number, cell in enumerate(grid(*sides).tolist()):
+            close(got[number], self.slow_cell(scheme, resize, cell, sides))
+
+    def slow_cell(
+        self, scheme: Any, resize: str, cell: list[int], sides: tuple[int, int]
+    ) -> Tensor:
+        kernel = slow_cubic if resize == "bicubic" else slow_linear
+        at = [(p + 0.5) * 5 / side - 0.5 for p, side in zip(cell, sides, strict=True)]
+        total = torch.zeros(8, dtype=torch.float64)
+        for i in range(-3, 9):
+            for j in range(-3, 9):
+                row, column = (min(max(n, 0), 4) for n in (i, j))
+                weight = kernel(at[0] - i) * kernel(at[1] - j)
+                total += weight * scheme.table[row, column]
+        return total
+
+    def test_each_image_of_a_batch_has_its_own_size(self) -> None:
+        scheme = self.make(0.5)
+        both = torch.stack([grid(2, 6), grid(4, 3)])
+        alone = torch.stack([scheme.positions(ids) for ids in both])
+        assert scheme.positions(both).equal(alone)
+        assert scheme.positions(both[:, :0]).shape == (2, 0, 2)
+
+    @pytest.mark.parametrize("cell", [(-1, 0), (5, 0), (0, -2), (0, 7)])
+    def test_cells_off_the_table_are_an_error(self, cell: tuple[int, int]) -> None:
+        scheme, x = self.make(), torch.zeros(1, 2, 8).double()
+        wrong = next(n for n in cell if n)
+        with pytest.raises(
+            UndefinedPositionError,
+            match=f"learned_2d: positions must be from 0 to 4, got {wrong}",
+        ):
+            scheme.embed(x, torch.tensor([[1, 1], cell]))
 
 
 class TestSinusoidalConcat(EmbedTests):

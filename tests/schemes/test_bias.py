@@ -372,6 +372,38 @@ def table(length: int, longest: int, seed: int) -> list[int]:
     return [0, *sorted(1 + n for n in shuffled[: length - 1])]
 
 
+class TestMlpBias2d(BiasTests):
+    """Swin V2's bias on two axes against one pair at a time."""
+
+    name = "mlp_bias_2d"
+    sizes = {"heads": 3, "head_dim": 8, "length": 25}
+    noise = 0.3
+    places = [PLACES, PLACES[::-1]]
+    cases = [{}, {"height": 3, "width": 9}, {"height": 1, "hidden": 5}]
+    gradients = [{"hidden": 3}]
+    changes = [{"hidden": 5}, {"height": 6}, {"width": 6}]
+    errors = [
+        ({"hidden": 0}, "hidden must be at least 1, got 0"),
+        *(
+            ({name: -1}, f"{name} must be at least 1, got -1")
+            for name in ("height", "width")
+        ),
+    ]
+
+    def bias(self, t: Inputs, h: int, query: list[int], key: list[int]) -> float:
+        inputs = []
+        for here, there, name in zip(query, key, ("height", "width"), strict=True):
+            side = t.option(name) or 5
+            share = 8 * (here - there) / max(side - 1, 1)
+            inputs.append(math.copysign(math.log2(1 + abs(share)) / 3, share))
+        rise, total = t.scheme.rise, 0.0
+        for unit, weight in enumerate(t.scheme.fall.weight[h].tolist()):
+            down, across = rise.weight[unit].tolist()
+            risen = down * inputs[0] + across * inputs[1] + rise.bias[unit].item()
+            total += weight * max(0.0, risen)
+        return 16 / (1 + math.exp(-total))
+
+
 class TestRandomizedDistance(SchemeTests):
     """Randomized distances against a slow table, pair by pair."""
 

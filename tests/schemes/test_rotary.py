@@ -15,9 +15,11 @@ from schemes.tools import (
     close,
     close_positions,
     dot,
+    grid,
     normal,
     on_paths,
     pair_by_pair,
+    rotation_by_complex,
     seeded,
     speeds,
     vectors,
@@ -362,6 +364,8 @@ def slow_axes(pairs: int, order: str, counts: tuple[int, ...]) -> list[int]:
     if order == "sections":
         edges = (counts[0], counts[0] + counts[1])
         return [sum(m >= edge for edge in edges) for m in range(pairs)]
+    if order == "time_last":
+        return [0 if m >= pairs - counts[0] else (1, 2)[m % 2] for m in range(pairs)]
     axes = [0] * pairs  # as the released code overwrites them
     for axis in (1, 2):
         for m in range(axis, 3 * counts[axis], 3):
@@ -384,6 +388,9 @@ class TestMRope(RotaryTests):
         Case({"order": "interleaved", "layout": "adjacent"}, head_dim=6),
         Case({"order": "sections"}, head_dim=128),
         Case({"order": "interleaved"}, head_dim=128),
+        {"order": "time_last"},
+        {"order": "time_last", "sections": "1/4/3", "layout": "adjacent"},
+        Case({"order": "time_last"}, head_dim=128),
     ]
     # Pairs of each axis where no option gives them.
     counts = {
@@ -392,11 +399,14 @@ class TestMRope(RotaryTests):
         ("interleaved", 3): (1, 1, 1),
         ("sections", 64): (16, 24, 24),
         ("interleaved", 64): (24, 20, 20),
+        ("time_last", 8): (2, 3, 3),
+        ("time_last", 64): (16, 24, 24),
     }
     changes = [
         {"base": 9_000.0},
         {"layout": "adjacent"},
         {"order": "interleaved"},
+        {"order": "time_last"},
         {"sections": "4/2/2"},
     ]
     errors = [
@@ -414,6 +424,8 @@ class TestMRope(RotaryTests):
                 ("2/x/6", "sections", "2 / 0 / 6"),
                 # Interleaved has every third pair for each, so at most 3 of 8.
                 ("2/3/3", "interleaved", "2 / 3 / 3"),
+                # Height and width take turns.
+                ("2/4/2", "time_last", "2 / 4 / 2"),
             )
         ),
         (Case(head_dim=4), r"head_dim must be at least 6, .* 4$"),
@@ -431,7 +443,7 @@ class TestMRope(RotaryTests):
             for m, a in enumerate(axes)
         ]
 
-    @pytest.mark.parametrize("order", ["sections", "interleaved"])
+    @pytest.mark.parametrize("order", ["sections", "interleaved", "time_last"])
     @pytest.mark.parametrize("layout", ["adjacent", "half"])
     def test_equal_ids_are_rope(self, order: str, layout: str) -> None:
         x, positions = normal(2, 2, 5, 16), torch.tensor([0, 1, 70, 500, 15962])
@@ -615,6 +627,104 @@ class TestRope(RotaryTests):
         expected = slow_of_rope(x.double(), positions, 1e4, "adjacent", 16)
         # Angles in float32 would be wrong by 1e6 * 2**-24 = 0.06 radians.
         close(got.double(), expected, 2e-6)
+
+
+class TestRopeDinov3(RotaryTests):
+    """DINOv3's rotation against complex numbers, and its draws in training."""
+
+    name = "rope_dinov3"
+    sizes = {"model_dim": 32, "heads": 2, "length": 25}
+    places = ids().tolist()
+    cases = [
+        {},
+        {"base": 7.0, "layout": "adjacent"},
+        {"height": 3, "width": 9},
+        Case(head_dim=4),
+    ]
+    changes = [
+        {"base": 99.0},
+        {"layout": "adjacent"},
+        {"height": 6},
+        {"width": 6},
+        ({"rescale": 1.0}, {"rescale": 1.5}),
+        ({"rescale": 1.0}, {"jitter": 1.5}),
+        ({"rescale": 1.0}, {"shift": 0.5}),
+    ]
+    errors = [
+        (Case(head_dim=6), "head_dim must be a multiple of 4, got 6"),
+        ({"base": -1.0}, r"base must be greater than 0, got -1\.0"),
+        *(
+            ({name: value}, "shift must be at least 0, jitter and rescale at least 1")
+            for name, value in (("shift", -0.1), ("jitter", 0.5), ("rescale", 0.0))
+        ),
+        *(({name: -1}, f"{name} must be at least 1, got -1") for name in SIDES),
+    ]
+
+    def output(self, scheme: Any) -> Tensor:
+        """Return attention outside a pass, and the coordinates of a pass."""
+        t = self.inputs(Case(), scheme)
+        drawn = scheme.train().draw(t.positions, seeded())
+        return torch.cat([super().output(scheme).flatten(), drawn.flatten()])
+
+    def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:
+        sides = [t.option(name) or 5 for name in SIDES]
+        return self.turned(t, query, key, sides)
+
+    def turned(self, t: Inputs, query: Any, key: Any, sides: Any) -> list[complex]:
+        quarter, factors = t.q.shape[-1] // 4, []
+        for here, there, side in zip(query, key, sides, strict=True):
+            apart = 2 * (here - there) / side
+            for m in range(quarter):
+                speed = t.option("base") ** (-m / quarter)
+                factors.append(cmath.exp(2j * math.pi * apart * speed))
+        return factors
+
+    @pytest.mark.parametrize("sides", [(3, 4), (2, 6), (12, 1)])
+    def test_an_image_has_its_own_sides(self, sides: tuple[int, int]) -> None:
+        scheme = self.make().requires_grad_(False).eval()
+        cells = grid(*sides)
+        q, k, _ = vectors(1, 2, 12, 16)
+        t = Inputs(scheme, Case(), q, k, k, k, cells)
+        whole = Mask(causal=False)
+        got = Session(scheme, cells, mask=whole).logits(0, q, k)
+        later = Session(scheme, cells + 5, mask=whole).logits(0, q, k)
+
+        def entry(b: int, h: int, i: int, j: int) -> float:
+            pair = cells[i].tolist(), cells[j].tolist()
+            factors = self.turned(t, *pair, sides)
+            return rotation_by_complex(q[b, h, i], k[b, h, j], factors, "half")
+
+        close(got, pair_by_pair(q, entry))
+        close(got, later, 1e-10)
+
+    def test_coordinates_run_from_edge_to_edge(self) -> None:
+        scheme = self.make().eval()
+        drawn = scheme.draw(grid(4, 10), None)
+        step, start = drawn.unbind(dim=-2)
+        close(step, torch.tensor([0.5, 0.2], dtype=torch.float64))
+        close(start, torch.tensor([-0.75, -0.9], dtype=torch.float64))
+        both = torch.stack([grid(2, 6), grid(4, 3) + 1])
+        alone = torch.stack([scheme.draw(ids, None) for ids in both])
+        assert scheme.draw(both, None).equal(alone)
+        assert scheme.draw(both[:, :0], None).shape == (2, 2)
+
+    def test_training_moves_and_stretches_within_the_ranges(self) -> None:
+        scheme = self.make(shift=0.3, jitter=1.2, rescale=1.5)
+        cells, generator = grid(4, 10), seeded()
+        plain = scheme.eval().draw(cells, generator)
+        assert plain.equal(scheme.draw(cells, None))
+        draws = torch.stack([scheme.train().draw(cells, generator) for _ in range(400)])
+        factors = draws[:, 0] / plain[0]
+        most = 1.2 * 1.5
+        assert factors.min() > 1 / most
+        assert factors.max() < most
+        assert factors.min() < 1.1 / most
+        assert factors.max() > most / 1.1
+        ratio = factors[:, 0] / factors[:, 1]  # of the axes: jitter alone
+        assert 1.44 / 1.1 < ratio.max() < 1.44
+        moved = draws[:, 1] / factors - plain[1]
+        assert 0.29 < moved.max() < 0.3
+        assert -0.3 < moved.min() < -0.29
 
 
 class TestRope2d(RotaryTests):

@@ -273,12 +273,12 @@ class Haunts(Scheme):
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         how, self.how = self.how, ""
         if how == "waits":
-            time.sleep(3)
+            time.sleep(1)
         elif how and not os.fork():
             if how == "orphan" and os.fork():
                 os._exit(0)
-            for _ in range(60):
-                time.sleep(1)
+            for _ in range(300):
+                time.sleep(0.2)
                 for descriptor in range(3, 64):
                     with contextlib.suppress(OSError):
                         os.write(descriptor, b"{\n")

@@ -185,7 +185,8 @@ def test_readers_are_gone_when_they_have_read(label: str) -> None:
 def test_logits_of_query_and_key_start_at_one_size(name: str) -> None:
     scheme = Variant(name).build(GEOMETRY)
     start = scheme.query_init_gain(16) * scheme.scale(16)
-    products = 3 if name == "deberta" else 1  # that share the scale of a logit
+    # Of the products that share the scale of a logit.
+    products = {"deberta": 3, "tupe": 2}.get(name, 1)
     assert start == pytest.approx((16 * products) ** -0.5)
 
 

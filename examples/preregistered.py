@@ -1,0 +1,76 @@
+"""Does an untrained layer predict who extrapolates? The test that docs/log.md fixed.
+
+    python examples/preregistered.py FIGURE.png
+
+The predictor is the attention of an untrained layer to keys at least L/2 back, the
+outcome the change in bits per byte from the training length to 16 times that length.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+import posenc_compare as pc
+from posenc_compare.stats.correlation import correlation
+from posenc_compare.stats.intervals import half_width
+
+RESULTS = Path(__file__).parent.parent / "results" / "language"
+
+
+def numbers(folder: str, measure: str) -> tuple[pd.DataFrame, list[pc.Record]]:
+    """Return a row per number, where a scheme has one name on every processor."""
+    results = pc.load(RESULTS / folder, measures=measure)
+    scheme = results.frame["scheme"].str.partition(" [")[0]
+    return results.frame.assign(scheme=scheme), results.records
+
+
+untrained, _ = numbers("150-steps", "attention_reach")
+reach = untrained.query("quantity == 'attention_beyond' and case == 'L' and x == 0.5")
+predictor = {scheme: of["value"].mean() for scheme, of in reach.groupby("scheme")}
+
+trained, records = numbers("1500-predicted", "extrapolation")
+bits = trained.query("quantity == 'bits_per_byte' and case == ''")
+scores = bits.pivot(index=["scheme", "family", "seed"], columns="x", values="value")
+change = (scores[2048] - scores[128]).dropna()
+groups = change.groupby(["scheme", "family"])
+found = groups.agg(["mean", half_width]).reset_index()
+found["predictor"] = [predictor[scheme] for scheme in found["scheme"]]
+
+absolute = (found["family"] == "absolute").astype(float)
+test = correlation(found["predictor"], found["mean"], absolute, found["family"])
+assert test is not None
+low, high = test.over_schemes
+print(f"rho {test.rho:.2f}, 95% over schemes {low:.2f} to {high:.2f}")
+print(f"p {test.p:.3f} (permutations), n {test.n} schemes")
+named = ["randomized_distance", "sandwich", "kerple_power", "grape_ap", "grape_a"]
+print(found.set_index("scheme").loc[named, ["predictor", "mean"]].round(3).to_string())
+
+figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
+bare = [replace(one, label=one.spec.scheme.name) for one in records]
+look = pc.looks(bare)
+for row in found.sort_values("predictor").to_dict("records"):
+    style = look[row["scheme"]]
+    axes.errorbar(
+        row["predictor"],
+        row["mean"],
+        row["half_width"],
+        fmt=style.marker,
+        color=style.colour,
+        markersize=5,
+        elinewidth=0.8,
+        label=row["scheme"],
+    )
+axes.axhline(0.1, color="0.6", linewidth=0.6, linestyle="--")
+axes.set_xlabel("attention to keys at least L/2 back, before training")
+axes.set_ylabel("change in bits per byte, L to 16 L")
+axes.set_title(
+    f"Spearman's rho {test.rho:.2f} (95% {low:.2f} to {high:.2f}), n = {test.n}",
+    fontsize=9,
+)
+axes.spines[["top", "right"]].set_visible(False)
+figure.legend(loc="outside right upper", fontsize=7, frameon=False)
+if len(sys.argv) > 1:
+    figure.savefig(sys.argv[1], dpi=150)
