@@ -31,6 +31,8 @@ FAULTY = str(Path(__file__).parent / "support" / "nonconforming_schemes.py")
 NAMES = [entry.name for entry in SCHEMES.built_in()]
 WHOLE = {
     *("binary", "learned", "swin", "t5_bias", "shaw", "deberta", "inkling"),  # tables
+    *("tupe", "learned_2d"),  # tables, too
+    *("rope_dinov3", "mlp_bias_2d"),  # they count rows and columns
     *("pose", "randomized", "randomized_distance", "cape"),  # they draw whole moves
     *("self_extend", "dual_chunk"),  # they count positions of a group or chunk
 }
@@ -197,6 +199,7 @@ def test_wrappers_serve_them_if_the_scheme_inside_does() -> None:
         ("mix:second=t5_bias", False),
         ("randomized:scheme=rope", False),
         ("log_length:scheme=fox", True),
+        ("tupe", False),  # its relative bias is that of nope, which reads no ids
     ]:
         name, _, options = label.partition(":")
         given = dict([options.split("=")]) if options else {}

@@ -23,7 +23,12 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
-@register("le_rope", family="rotary", source="Karypis et al. 2026, arXiv:2607.10134")
+@register(
+    "le_rope",
+    family="rotary",
+    source="Karypis et al. 2026, arXiv:2607.10134",
+    real=True,
+)
 class LeRope(Rotation):
     """Rotate by trained frequencies that all layers share. `head_dim / 2` parameters.
 

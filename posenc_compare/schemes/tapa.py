@@ -21,7 +21,9 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import Call, Geometry, Scheme, register
 
 
-@register("tapa", family="contextual", source="Wang et al. 2025, arXiv:2509.12635")
+@register(
+    "tapa", family="contextual", source="Wang et al. 2025, arXiv:2509.12635", real=True
+)
 class Tapa(Scheme):
     """Multiply logits by the cosine of a phase from tokens and distance.
 

@@ -23,7 +23,9 @@ from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 
 
-@register("tape", family="absolute", source="Foumani et al. 2023, arXiv:2305.16642")
+@register(
+    "tape", family="absolute", source="Foumani et al. 2023, arXiv:2305.16642", real=True
+)
 class Tape(Scheme):
     """Add sinusoids at frequencies times width over length. Has no parameters.
 

@@ -22,7 +22,12 @@ from posenc_compare.errors import ShapeError
 from posenc_compare.schemes.scheme import Geometry, Scheme, register
 
 
-@register("time2vec", family="absolute", source="Kazemi et al. 2019, arXiv:1907.05321")
+@register(
+    "time2vec",
+    family="absolute",
+    source="Kazemi et al. 2019, arXiv:1907.05321",
+    real=True,
+)
 class Time2Vec(Scheme):
     """Add a line and sines at trained frequencies. `2 * model_dim` parameters.
 

@@ -75,7 +75,7 @@ class Tupe(Scheme):
                 f"tupe: relative must be a scheme that adds a bias of the offset and "
                 f"nothing else, got {relative.label!r}"
             )
-        self.facts = replace(self.offsets.facts, relative=False)
+        self.facts = replace(self.offsets.facts, relative=False, real=False)
         width, inner = geometry.model_dim, geometry.heads * geometry.head_dim
         self.table = nn.Parameter(torch.randn(length or geometry.length, width) * STD)
         self.norm = nn.LayerNorm(width)
