@@ -165,6 +165,14 @@ def test_the_encoder_decoder_runs_as_it_says() -> None:
     assert re.fullmatch(r"(0\.9\d|1\.00) of the digits are right\n", said)
 
 
+def test_gaps_in_time_matter() -> None:
+    pattern = r"positions in (\w+): (\S+)% of the variance is left\n"
+    found = dict(numbers(pattern, run(EXAMPLES / "irregular_times.py")))
+    assert list(found) == ["seconds", "counts"]
+    assert found["seconds"] < 2
+    assert found["counts"] > 10
+
+
 def test_notebook_compares_without_a_guard():
     text = run(EXAMPLES / "notebook.py")
     found = dict(numbers(r" *(\w+) +(\d\S+)\n", text))

@@ -24,7 +24,6 @@ from posenc_compare.schemes.scheme import why_all_placed
 
 NAMES = [entry.name for entry in SCHEMES.built_in()]
 REFUSED = {
-    *("pose", "randomized", "shape", "cape", "randomized_distance"),  # they draw ids
     *("rerope", "self_extend", "dual_chunk", "string_rope", "sink"),  # whole rows
     *("rope_latent", "rope_pp", "pope"),  # heads together, or wider
     *(name for name in NAMES if SCHEMES.get(name).family == "contextual"),
@@ -227,4 +226,4 @@ def test_errors(placed: Any, message: str) -> None:
 def test_all_schemes_of_several_axes_serve_them() -> None:
     several = [name for name in NAMES if SCHEMES.get(name).facts.axes > 1]
     assert {name for name in several if why_all_placed(make(name))} == set()
-    assert len(several) == 7
+    assert len(several) == 10

@@ -192,6 +192,7 @@ def test_wrappers_serve_them_if_the_scheme_inside_does() -> None:
         ("mix:second=t5_bias", False),
         ("randomized:scheme=rope", False),
         ("log_length:scheme=fox", True),
+        ("tupe", False),  # its relative bias is that of nope, which reads no ids
     ]:
         name, _, options = label.partition(":")
         given = dict([options.split("=")]) if options else {}

@@ -10,6 +10,7 @@ from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.show.differences import at_the_end, place_table
 from posenc_compare.show.format import Cell
+from posenc_compare.show.plots.place import draw_place
 from posenc_compare.show.scorecard import HEAD, scorecard, scorecards
 
 
@@ -322,6 +323,29 @@ def test_a_longest_length_of_its_own_gives_no_place() -> None:
     table = place_table(sound([*short, *trained("rope", 2.0, 2.5)]), "rope")
     assert table.title.startswith("rope: no place by bits per byte at 16")
     assert "without a score at 16: short" in table.lines
+
+
+def test_places_are_those_of_schemes_with_a_score_at_the_end() -> None:
+    unplaced = trained("learned", 1.0, 1.0)
+    for body in unplaced:
+        body["rows"][1] |= {"value": None, "note": "not defined beyond 1"}
+    records = [*unplaced, *trained("rope", 2.0, 2.5), *trained("alibi", 2.0, 2.0)]
+    table = place_table(sound(records), "rope")
+    assert table.title.startswith("rope: place 2 of 2 by")
+    assert [row[:2] for row in table.rows] == [
+        ["1", "alibi"],
+        ["2", "rope"],
+        ["", "learned"],
+    ]
+    assert place_table(sound(records), "learned").title.startswith("learned: no place")
+
+
+def test_schemes_of_equal_scores_are_in_the_order_of_names() -> None:
+    records = sound([*trained("zz", 2.0, 2.5), *trained("alibi", 2.0, 2.5)])
+    names = [row[1] for row in place_table(records, "zz").rows]
+    figure = draw_place("zz", at_the_end(records, "zz")[1], "bits")
+    drawn = [text.get_text()[3:] for text in figure.axes[0].get_yticklabels()]
+    assert names == drawn == ["alibi", "zz"]
 
 
 def test_a_scheme_beside_no_other_has_no_place() -> None:

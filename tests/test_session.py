@@ -205,6 +205,8 @@ def test_positions_of_another_shape_are_refused() -> None:
         ShapeError, match="session: positions must be a tensor of whole"
     ):
         Session(make("t5_bias"), IDS.double())
+    with pytest.raises(ShapeError, match=r"be \(seq, 2\) or .* rope_2d, got \(9,\)"):
+        Session(make("rope_2d"), IDS)
 
 
 class Listed(Scheme):

@@ -295,7 +295,12 @@ class Session:
     ) -> tuple[Tensor, Tensor | None]:
         """Return ids that all schemes can read, and which of them are positions."""
         read = [position_ids(f"session: {name}", given, s) for s in self.schemes]
-        ids = read[0]
+        ids, axes = read[0], self.schemes[0].facts.axes
+        if axes > 1 and (ids.dim() not in (2, 3) or ids.shape[-1] != axes):
+            raise ShapeError(
+                f"session: {name} must be (seq, {axes}) or (batch, seq, {axes}) for "
+                f"{self.schemes[0].name}, got {tuple(ids.shape)}"
+            )
         if placed is None:
             return ids, None
         for scheme in self.schemes:
@@ -303,7 +308,7 @@ class Session:
         who = "session: placed" if name == "positions" else "session: key_placed"
         batch = len(placed) if isinstance(placed, Tensor) and placed.dim() > 1 else 1
         rows = checked_placed(placed, batch, self._count(ids), who)
-        return filled(ids, placed, self.schemes[0].facts.axes), rows
+        return filled(ids, placed, axes), rows
 
     def _count(self, ids: Tensor) -> int:
         return ids.shape[self._axis]

@@ -92,7 +92,7 @@ def recommend(
     evidence: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of `hf evaluate --retrieval`; default: SmolLM2-135M.",
+            help="Folder of `hf evaluate --retrieval`, beyond the trained length.",
             show_default=False,
         ),
     ] = None,

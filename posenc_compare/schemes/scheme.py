@@ -642,22 +642,16 @@ def _on_tokens(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return embed
 
 
-ON_EVERY_TOKEN = (
-    "positions",
-    "draw",
-    "token_state",
-    "scores",
-    "weights",
-    "values",
-)  # doors whose results cannot be left out for single tokens
+# Doors whose results cannot be left out for single tokens.
+ON_EVERY_TOKEN = ("token_state", "scores", "weights", "values")
 
 
 def why_all_placed(scheme: Scheme) -> str:
     """Return why every token needs a position, or nothing.
 
     A token without one is left out at the doors `embed`, `query` and `key`, and of the
-    bias. That has a meaning if a scheme acts at no other door, and on each token by
-    its position alone.
+    bias. That has a meaning if a scheme changes attention at no other door, and each
+    token by its position alone.
     """
     acts = [door for door in ON_EVERY_TOKEN if scheme.acts_at(door)]
     if acts:

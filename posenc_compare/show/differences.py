@@ -98,7 +98,7 @@ def baseline_tables(
         for record in some:
             texts.setdefault(record.label, set()).update(texts_of([record]))
         other_text = {k for k, own in texts.items() if own != texts.get(baseline)}
-        about = f"{WITH}. {setting_line(some)}"
+        line = setting_line(some)
         for title, quantity, found in _outcomes(some):
             shown, better = chosen.of(found), quantity.better
             seeds = [c.means[baseline].n for c in shown if baseline in c.means]
@@ -112,7 +112,7 @@ def baseline_tables(
                     [[label, *(column[label] for column in cells)] for label in labels],
                     max(seeds),
                     (f"{better} is better; * p ≤ {ALPHA:g}", *_without_p(cells)),
-                    about=about,
+                    about=f"{WITH} over common seeds, {max(seeds)} at most. {line}",
                     note=f"{WITH}; seeds that are better; p",
                 )
                 tables.append(table)
@@ -198,11 +198,13 @@ def place_table(records: Iterable[Record], own: str) -> Table:
 
     ranked = sorted(sorted(curves.keys() - apart), key=score)
     at = ranked.index(own)
-    placed = any(math.isfinite(score(k)[0]) for k in ranked if k != own)
+    scored = [k for k in ranked if math.isfinite(score(k)[0])]
+    placed = own in scored and len(scored) > 1
     rows: list[list[str | Cell]] = []
     for i in range(max(0, at - NEAR), min(at + NEAR + 1, len(ranked))):
         name = ranked[i]
-        row: list[str | Cell] = [str(i + 1) if placed else "", name]
+        number = str(i + 1) if placed and name in scored else ""
+        row: list[str | Cell] = [number, name]
         for x in ends:
             mean, other = curves[name].get(x), compared[x].get(name)
             row.append(
@@ -214,17 +216,18 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     if apart:
         lines.append(f"without a common seed: {', '.join(sorted(apart))}")
     for x in ends:
-        scored = {k for k, curve in curves.items() if x in curve and curve[x].values}
-        if none := [k for k in ranked if k not in scored]:
+        none = [k for k in ranked if x not in curves[k] or not curves[k][x].values]
+        if none:
             lines.append(f"without a score at {x:g}: {', '.join(none)}")
     lines += [
         f"difference: the other less {own}, so that + means that {own} is better,",
         "  with its 95 % interval over paired seeds, which is not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
         "Scores are means over all seeds of a scheme. Differences and places go by",
-        "  common seeds. Neighbours without a difference have no ranking.",
+        "  common seeds. Neighbours without a difference have no ranking;",
+        "  equal scores are in the order of names.",
     ]
-    place = f"place {at + 1} of {len(ranked)}" if placed else "no place"
+    place = f"place {at + 1} of {len(scored)}" if placed else "no place"
     return Table(
         f"{own}: {place} by bits per byte at {ends[1]:g}",
         ["", "scheme", *(text for x in ends for text in (f"at {x:g}", "difference"))],

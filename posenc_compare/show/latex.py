@@ -1,8 +1,8 @@
 r"""Tables in LaTeX as they go into a paper, for the package booktabs.
 
 Numbers stand in math mode, so that signs and powers of ten are real, and the best ones
-are bold. Of a difference there is the star alone, without p and counts. A cell without
-a number holds a dash and the letter of a note below the table.
+are bold. Of a difference there is the star, but no p and no count of better seeds. A
+cell without a number holds a dash and the letter of a note below the table.
 """
 
 import re
@@ -10,6 +10,7 @@ import string
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -110,9 +111,8 @@ def _cell(cell: str | Cell, seeds: int, letters: dict[str, str]) -> str:
         return f"---{_raised(letters.setdefault(cell.note, letter))}"
     text = mean_text(cell, _real, r"\pm") + "^{*}" * cell.star
     text = rf"{{\boldmath ${text}$}}" if cell.best else f"${text}$"
-    if cell.more:  # too wide for a paper
-        return text
-    return f"{text}{latex(words_behind(cell, seeds))}"
+    few = replace(cell, more="", star=False)  # the rest is too wide for a paper
+    return f"{text}{latex(words_behind(few, seeds))}"
 
 
 def _raised(letter: str) -> str:

@@ -110,7 +110,12 @@ def test_a_paper_named_twice_is_cited_once() -> None:
         ),
         (
             "rope_2d",
-            ["Depends on: differences of positions\n", "Axes of a position: 2\n"],
+            [
+                "Depends on: differences of positions\n",
+                "Axes of a position: 2\n",
+                "Real positions: yes\n",
+                "Tokens without a position: yes\n",
+            ],
         ),
         (
             "fox",

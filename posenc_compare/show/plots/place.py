@@ -21,7 +21,7 @@ def draw_place(own: str, compared: Mapping[str, Difference], unit: str) -> Figur
     """Draw the scores of schemes less one's own, which is in colour, by their means."""
     known = {own: Difference(np.zeros(1), math.nan)}
     known |= {label: one for label, one in compared.items() if len(one.values)}
-    ordered = sorted(known, key=lambda label: known[label].mean)
+    ordered = sorted(sorted(known), key=lambda label: known[label].mean)
     figure = style.new_figure(ROW * max(len(ordered), 3) + 0.6)
     axes = figure.subplots()
     axes.axvline(0, color=MIDDLE, linewidth=0.7, linestyle=":")
