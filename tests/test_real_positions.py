@@ -29,13 +29,6 @@ from posenc_compare.schemes.wrapper import Wrapper
 
 FAULTY = str(Path(__file__).parent / "support" / "nonconforming_schemes.py")
 NAMES = [entry.name for entry in SCHEMES.built_in()]
-WHOLE = {
-    *("binary", "learned", "swin", "t5_bias", "shaw", "deberta", "inkling"),  # tables
-    *("tupe", "learned_2d"),  # tables, too
-    *("rope_dinov3", "mlp_bias_2d"),  # they count rows and columns
-    *("pose", "randomized", "randomized_distance", "cape"),  # they draw whole moves
-    *("self_extend", "dual_chunk"),  # they count positions of a group or chunk
-}
 TIMES = torch.tensor([-3.75, 0.0, 0.1, 0.125, 2.5, 2.75, 17.3, 1000.01]).double()
 FAR = torch.tensor([-70_000, -3, 0, 1, 12, 80_000])
 
@@ -58,7 +51,7 @@ def test_ids_far_away_are_as_right_as_whole_ones_or_refused(name: str) -> None:
     scheme, steps = make(name, length=64), FAR
     if scheme.facts.axes > 1:
         steps = torch.stack([FAR, *[FAR.flip(0)] * (scheme.facts.axes - 1)], -1)
-    if name in WHOLE:
+    if not scheme.facts.real:
         message = f"session: positions must be .* whole numbers for {name}, got torch"
         with pytest.raises(ShapeError, match=message):
             Session(scheme, steps.double())
@@ -167,7 +160,7 @@ def test_they_fit_into_one_graph(name: str) -> None:
     [
         (TIMES.half(), r"whole numbers, float32 or float64, got torch\.float16; float"),
         (TIMES.bfloat16(), r"float32 or float64, got torch\.bfloat16; float32 would"),
-        (TIMES.sqrt(), r"attention: positions must be finite, got nan; placed, False at"),
+        (TIMES.sqrt(), r"attention: positions must be finite, got nan; placed, False"),
         (TIMES / 0, r"attention: positions must be finite, got -inf"),
     ],
 )

@@ -147,6 +147,20 @@ def at_random_distances(outer: Any, mask: Mask) -> Tensor:
     return (logits + bias.view(1, HEADS, LENGTH, LENGTH)).softmax(dim=-1) @ v
 
 
+def beside_positions(outer: Any, mask: Mask) -> Tensor:
+    logits, _, v = plain(mask, outer)
+    places = outer.norm(outer.table[:LENGTH])
+    one, other = (
+        layer(places).unflatten(-1, (HEADS, WIDTH)).transpose(0, 1)
+        for layer in (outer.to_queries, outer.to_keys)
+    )
+    logits = logits + one @ other.mT * outer.scale(WIDTH)
+    if outer.offsets.acts_at("offset_bias"):
+        bias = outer.offsets.offset_bias((RUN - RUN[:, None]).flatten())
+        logits = logits + bias.view(1, HEADS, LENGTH, LENGTH)
+    return logits.softmax(dim=-1) @ v
+
+
 def corrected(outer: Any, mask: Mask) -> Tensor:
     logits, keep, v = plain(mask, outer)
     whole = run(outer.base, mask, draws=seeded(), logits=True)
@@ -184,6 +198,7 @@ COLUMNS: dict[str, tuple[str, int, Meaning]] = {
     ),
     "shape": (f"shape:reach={REACH};scheme={{}}", 0, at_shifted_ids),
     "sink": ("sink:scheme={}", 0, with_a_sink),
+    "tupe": ("tupe:relative={}", 0, beside_positions),
     "window": (f"mix:window={WINDOW};second={{}}", 0, in_a_window),
 }
 
@@ -221,25 +236,26 @@ def masks(scheme: Scheme) -> list[Mask]:
 # A row for each column, and a letter for each column inside it with `alibi` in the
 # middle.
 NESTED = {
-    "dape": "xxxx=xxxxx=",
-    "log_length": "===========",
-    "log": "===========",
-    "mix, first": "=====xxxx==",
-    "mix, second": "=====xxxx==",
-    "pose": "===========",
-    "randomized": "===========",
-    "distance": "xxxxxxxxxxx",
-    "shape": "===========",
-    "sink": "=========x=",
-    "window": "=====xxxx==",
+    "dape": "xxxx=xxxxx==",
+    "log_length": "============",
+    "log": "============",
+    "mix, first": "=====xxxx===",
+    "mix, second": "=====xxxx===",
+    "pose": "============",
+    "randomized": "============",
+    "distance": "xxxxxxxxxxxx",
+    "shape": "============",
+    "sink": "=========x==",
+    "tupe": "xxxx=xxxxxx=",
+    "window": "=====xxxx===",
 }
 
 
 def expected(name: str) -> str:
     """Return a letter for each column, by the doors of a scheme and its scale.
 
-    `=` equals what the pair means, a slow reference for dape, log_length, log, distance
-    and sink; `x` is refused.
+    `=` equals what the pair means, a slow reference for dape, log_length, log,
+    distance, sink and tupe; `x` is refused.
     """
     scheme = built(Variant(name))
     if scheme.facts.axes > 1:
@@ -256,6 +272,8 @@ def expected(name: str) -> str:
         refused |= {"distance"}
     if "weights" in doors:
         refused |= {"sink"}
+    if doors - {"offset_bias", "scale"}:
+        refused |= {"tupe"}
     return "".join("x" if column in refused else "=" for column in COLUMNS)
 
 

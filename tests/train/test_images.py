@@ -164,7 +164,7 @@ def test_digits_are_split_by_seed() -> None:
 
 
 def test_digits_keep_their_pixels_and_shrink_smoothly() -> None:
-    from sklearn.datasets import load_digits
+    load_digits = pytest.importorskip("sklearn.datasets").load_digits
 
     task = task_of("digits")
     whole = torch.from_numpy(load_digits().images)[task._split("test")[:8]]
