@@ -512,6 +512,29 @@ def test_mlp_bias_2d_is_that_of_swin_v2(models: Oracle) -> None:
 # Content.
 
 
+@pytest.mark.parametrize("sides", [(4, 4), (3, 7), (9, 2)])
+def test_decomposed_is_that_of_sam(models: Oracle, sides: tuple[int, int]) -> None:
+    settings = SimpleNamespace(
+        image_size=32,
+        patch_size=8,
+        hidden_size=HEADS * WIDTH,
+        num_attention_heads=HEADS,
+        attention_dropout=0.0,
+        qkv_bias=False,
+        use_rel_pos=True,
+    )
+    module = models("sam").SamVisionAttention(settings, window_size=0)
+    scheme: Any = make("decomposed", height=4, width=4)
+    count = sides[0] * sides[1]
+    q, k = (normal(BATCH, HEADS, count, WIDTH, seed=seed) for seed in (1, 2))
+    tables = scheme.rows, scheme.columns
+    added = module.get_decomposed_rel_pos(q.flatten(0, 1), *tables, sides, sides)
+    theirs = products(q, k) + added.reshape(BATCH, HEADS, count, count)
+    places = torch.cartesian_prod(*map(torch.arange, sides))
+    session = Session(scheme, places, mask=Mask(causal=False))
+    assert_near(session.logits(0, q, k).detach(), theirs)
+
+
 @pytest.mark.parametrize("reach", [1, 5, 20])
 def test_shaw_keys_are_those_of_wav2vec2_bert(models: Oracle, reach: int) -> None:
     scheme: Any = make("shaw", reach=reach, values=False)

@@ -59,7 +59,7 @@ class Digits(Images):
         order = np.random.default_rng(seed).permutation(total)
         count = int(PART * total)
         parts = np.split(order, [count, 2 * count])
-        return dict(zip(("test", "validation", "train"), parts, strict=True))[purpose]
+        return parts[("test", "validation", "train").index(purpose)]
 
 
 @functools.cache
@@ -72,8 +72,9 @@ def _digits() -> tuple[Tensor, Tensor]:
             "digits: needs the package scikit-learn, got none; "
             "pip install 'posenc-compare[images]' would work"
         ) from error
-    found = load_digits()
-    return torch.from_numpy(found.images).float(), torch.from_numpy(found.target)
+    pixels, classes = map(np.asarray, load_digits(return_X_y=True))
+    images = torch.from_numpy(pixels).float().unflatten(1, (8, 8))
+    return images, torch.from_numpy(classes)
 
 
 def _resized(numbers: np.ndarray, rows: int, columns: int) -> tuple[Tensor, Tensor]:

@@ -54,7 +54,7 @@ class Language(Task):
     def test(self, length: int) -> Batch:
         return next_bytes(self.windows, length)
 
-    def sliding(self, context: int, stride: int) -> Batch:
+    def sliding(self, context: int, stride: int) -> Batch | None:
         first = self.setting.length + stride - context
         cuts = self.windows[:, first:].unfold(1, context + 1, stride)
         batch = next_bytes(cuts.reshape(-1, context + 1), context)

@@ -18,6 +18,7 @@ from schemes.tools import (
     close,
     content_plus,
     dot,
+    grid,
     normal,
     pair_by_pair,
     rotation_by_complex,
@@ -25,8 +26,8 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.errors import ConfigError
+from posenc_compare.attention import Mask, Session, attention, attention_logits
+from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import (
     Call,
     Facts,
@@ -849,6 +850,79 @@ class TestSelectiveRope(LogitTests):
             ConfigError, match="selective_rope: needs the call, got none"
         ):
             self.drawn().query(inputs()[0], RUN)
+
+
+class TestDecomposed(LogitTests):
+    """Decomposed relative positions, one pair of cells at a time."""
+
+    name = "decomposed"
+    sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS, "length": 25}
+    places = [grid(5, 5)[::4].tolist(), grid(5, 5)[:7].flip(0).tolist()]
+    atol = 1e-13
+    cases = [{}, {"height": 5, "width": 9}]
+    gradients = [{}]
+    starts_as = [({}, "nope")]
+    changes = [{"height": 6}, {"width": 6}]
+    errors = [
+        ({name: -1}, f"{name} must be at least 1, got -1")
+        for name in ("height", "width")
+    ]
+
+    def logits(self, t: Inputs) -> Tensor:
+        sides = [t.option(name) or 5 for name in ("height", "width")]
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            apart = t.positions[b, i] - t.positions[b, j]
+            tables = t.scheme.rows, t.scheme.columns
+            vectors = [
+                table[offset + side - 1]
+                for table, offset, side in zip(
+                    tables, apart.tolist(), sides, strict=True
+                )
+            ]
+            key = t.k[b, h, j] / math.sqrt(WIDTH) + vectors[0] + vectors[1]
+            return float(t.q[b, h, i] @ key)
+
+        return pair_by_pair(t.q, logit)
+
+    @pytest.mark.parametrize("sides", [(3, 4), (2, 9), (12, 1)])
+    def test_tables_are_resized_to_the_image(self, sides: tuple[int, int]) -> None:
+        scheme = self.drawn()
+        cells = grid(*sides)
+        q, k, _ = vectors(2, HEADS, len(cells), WIDTH)
+        whole = Mask(causal=False)
+        got = Session(scheme, cells, mask=whole).logits(0, q, k)
+        moved = Session(scheme, cells + 3, mask=whole).logits(0, q, k)
+        resized = [
+            F.interpolate(table.mT[None], 2 * side - 1, mode="linear")[0].mT
+            for table, side in zip((scheme.rows, scheme.columns), sides, strict=True)
+        ]
+        expected = q @ k.mT / math.sqrt(WIDTH)
+        for i, j in product(range(len(cells)), repeat=2):
+            offsets = (cells[i] - cells[j]).tolist()
+            for table, offset, side in zip(resized, offsets, sides, strict=True):
+                expected[:, :, i, j] += q[:, :, i] @ table[offset + side - 1]
+        close(got, expected)
+        close(moved, expected)
+
+    def test_each_image_of_a_batch_has_its_own_sides(self) -> None:
+        scheme, both = self.drawn(), torch.stack([grid(2, 6), grid(4, 3)])
+        q, k, _ = vectors(2, HEADS, 12, WIDTH)
+        mask = Mask(causal=False)
+        got = Session(scheme, both, mask=mask).logits(0, q, k)
+        for row, cells in enumerate(both):
+            alone = Session(scheme, cells, mask=mask)
+            close(alone.logits(0, q[row : row + 1], k[row : row + 1])[0], got[row])
+        assert scheme.draw(both[:, :0], None).tolist() == [5, 5]
+
+    @pytest.mark.parametrize("cell", [(5, 0), (0, 5), (-5, 2)])
+    def test_cells_beyond_the_image_are_an_error(self, cell: tuple[int, int]) -> None:
+        scheme, x = self.drawn(), normal(1, HEADS, 2, WIDTH)
+        with pytest.raises(
+            UndefinedPositionError,
+            match=r"^decomposed: rows or columns .* must be from 0 to 4, got 5",
+        ):
+            attention(x, x, x, scheme=scheme, positions=torch.tensor([[0, 0], cell]))
 
 
 class TestShaw(LogitTests):

@@ -703,6 +703,8 @@ class TestRopeDinov3(RotaryTests):
         step, start = drawn.unbind(dim=-2)
         close(step, torch.tensor([0.5, 0.2], dtype=torch.float64))
         close(start, torch.tensor([-0.75, -0.9], dtype=torch.float64))
+        later = scheme.draw(grid(4, 10) + 3, None)  # an image that begins at 3, 3
+        close(later[1] + 3 * later[0], start)
         both = torch.stack([grid(2, 6), grid(4, 3) + 1])
         alone = torch.stack([scheme.draw(ids, None) for ids in both])
         assert scheme.draw(both, None).equal(alone)

@@ -154,7 +154,7 @@ def test_shapes_without_positions_say_nothing() -> None:
 
 
 def test_digits_are_split_by_seed() -> None:
-    task = task_of("digits", test_bytes=1 << 20)
+    task: Any = task_of("digits", test_bytes=1 << 20)
     parts = {
         part: {*task._split(part).tolist()} for part in ("train", "validation", "test")
     }
@@ -166,7 +166,7 @@ def test_digits_are_split_by_seed() -> None:
 def test_digits_keep_their_pixels_and_shrink_smoothly() -> None:
     load_digits = pytest.importorskip("sklearn.datasets").load_digits
 
-    task = task_of("digits")
+    task: Any = task_of("digits")
     whole = torch.from_numpy(load_digits().images)[task._split("test")[:8]]
     assert images(task.test(64))[:8].equal(whole.long())
     # Half the size, inside: a triangle over four pixels on each axis.
