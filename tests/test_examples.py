@@ -167,7 +167,7 @@ def test_the_encoder_decoder_runs_as_it_says() -> None:
 
 def test_gaps_in_time_matter() -> None:
     pattern = r"positions in (\w+): (\S+)% of the variance is left\n"
-    found = dict(numbers(pattern, run(EXAMPLES / "irregular_times.py")))
+    found = dict(numbers(pattern, run_here("irregular_times.py")))
     assert list(found) == ["seconds", "counts"]
     assert found["seconds"] < 2
     assert found["counts"] > 10

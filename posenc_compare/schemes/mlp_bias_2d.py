@@ -12,6 +12,8 @@ Scale: most is the largest distance along an axis of the trained image, so that 
 images have larger inputs, as with the port's pretrained_window_size. Without that
 option the port takes the window at hand.
 Swin V2 has cosine attention and windows beside it; this is the bias alone.
+Ids are whole: the perceptron runs for each pair of different distances along the two
+axes, of which scattered real positions have as many as the fourth power of the tokens.
 """
 
 import math
@@ -36,11 +38,7 @@ from posenc_compare.schemes.shared.layers import apply_wide
 
 
 @register(
-    "mlp_bias_2d",
-    family="bias",
-    source="Liu et al. 2021, arXiv:2111.09883",
-    axes=2,
-    real=True,
+    "mlp_bias_2d", family="bias", source="Liu et al. 2021, arXiv:2111.09883", axes=2
 )
 class MlpBias2d(Scheme):
     """Add a perceptron of the signed distances along two axes.

@@ -86,7 +86,8 @@ def test_entry_is_whole_and_ascii(key: str) -> None:
 @pytest.mark.parametrize("name", [n for n in BUILT_IN if ARXIV.search(SOURCES[n])])
 def test_first_author_is_that_of_the_source(name: str) -> None:
     (entry,) = cited(SOURCES[name])
-    assert f"author = {{{SOURCES[name].split()[0]}, " in entry
+    plain = entry.replace(r"{\'e}", "é")
+    assert f"author = {{{SOURCES[name].split()[0]}, " in plain
 
 
 def test_a_source_without_a_paper_has_no_entry() -> None:
