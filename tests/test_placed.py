@@ -26,7 +26,9 @@ NAMES = [entry.name for entry in SCHEMES.built_in()]
 REFUSED = {
     *("rerope", "self_extend", "dual_chunk", "string_rope", "sink"),  # whole rows
     *("rope_latent", "rope_pp", "pope"),  # heads together, or wider
-    *(name for name in NAMES if SCHEMES.get(name).family == "contextual"),
+    *("transformer_xl", "log_length"),  # queries change by more than their position
+    *("ca_rope", "cope", "fox", "path", "repo", "selective_rope", "stick_breaking"),
+    *("wall", "inkling", "grape_ap", "dape", "shaw", "tapa"),  # states or whole rows
 }
 FIRST, COUNT = 3, 19  # one class token and two registers; all tokens
 PLACED = torch.arange(COUNT) >= FIRST
@@ -226,4 +228,4 @@ def test_errors(placed: Any, message: str) -> None:
 def test_all_schemes_of_several_axes_serve_them() -> None:
     several = [name for name in NAMES if SCHEMES.get(name).facts.axes > 1]
     assert {name for name in several if why_all_placed(make(name))} == set()
-    assert len(several) == 10
+    assert len(several) >= 11

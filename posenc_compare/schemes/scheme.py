@@ -656,9 +656,10 @@ def why_all_placed(scheme: Scheme) -> str:
     acts = [door for door in ON_EVERY_TOKEN if scheme.acts_at(door)]
     if acts:
         return f"it acts at {' and '.join(acts)}"
-    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
-    if any(part.family == "contextual" or part.facts.by_order for part in parts):
-        return "it depends on what tokens are, or on their order"
+    for part in (part for part in scheme.modules() if isinstance(part, Scheme)):
+        turns = part.acts_at("query") or part.acts_at("key")
+        if part.facts.by_order or (part.family == "contextual" and turns):
+            return "it counts tokens, or changes queries by more than their position"
     if scheme.facts.mixes_heads or scheme.facts.widens != 1:
         return "it changes heads together, or their width"
     return ""
