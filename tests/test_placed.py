@@ -70,7 +70,7 @@ def test_every_scheme_leaves_them_out_or_refuses_them(name: str) -> None:
     logits = session.logits(0, q, k)
     own = alone.logits(0, q[:, :, FIRST:], k[:, :, FIRST:])
     close(logits[:, :, FIRST:, FIRST:], own)
-    # Whatever the doors do to the other side, no rotation or bias is added on this.
+    # Whatever the hooks do to the other side, no rotation or bias is added on this.
     call = session.call(0, q, k)
     turned = ask(scheme, "query", q, call.q_positions, call)
     there = ask(scheme, "key", k, call.k_positions, call)
