@@ -103,6 +103,7 @@ def register_task(
     corpus: bool = False,
     axes: int = 1,
     network: NetworkKind = "decoder",
+    extra: bool = False,
     **sizes: float,
 ) -> Callable[[T], T]:
     """File a task class under a name and return it unchanged.
@@ -118,6 +119,7 @@ def register_task(
         network: a decoder has a causal mask, an encoder has none, and a classifier is
             an encoder whose outputs are averaged over places. A batch of a classifier
             repeats the class of a sequence at each place, without weights.
+        extra: whether it must be named, since `all` leaves it out.
         **sizes: length, steps, batch and learning_rate that it is trained with in
             presets that are for claims, in place of those of the preset.
 
@@ -132,7 +134,7 @@ def register_task(
                 f"task {name!r}: must be a class derived from Task, got {task!r}"
             )
         check_choice("network", network, get_args(NetworkKind))
-        facts = {
+        facts: dict[str, object] = {
             "vocabulary": vocabulary,
             "score": score,
             "chance": chance,
@@ -141,6 +143,8 @@ def register_task(
             "network": network,
             **sizes,
         }
+        if extra:
+            facts["extra"] = True
         TASKS.add(name, task, task, facts)
         return task
 
