@@ -34,8 +34,8 @@ class ShapeError(PosencError):
     """A tensor has the wrong axes, sizes or dtype."""
 
 
-class DoorError(ShapeError):
-    """A door of a scheme returned a result that attention cannot use."""
+class HookError(ShapeError):
+    """A hook of a scheme returned a result that attention cannot use."""
 
 
 class PluginError(PosencError):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, Path, Session, attention
 from posenc_compare.check.fresh_process import built_in
-from posenc_compare.errors import DoorError, ShapeError
+from posenc_compare.errors import HookError, ShapeError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.variants import option_types
 
@@ -212,7 +212,7 @@ def test_what_the_dtype_of_the_values_cannot_hold_is_refused(
     far, near = read(20_000, v), read(0, v)
     torch.testing.assert_close(far, near, rtol=0, atol=1e-4)
     with pytest.raises(
-        DoorError,
+        HookError,
         match=rf"^{name}: queries and keys must fit into the dtype of v, "
         r"torch\.float16, got numbers up to .*e\+\d\d; v in torch\.float32 would work$",
     ):

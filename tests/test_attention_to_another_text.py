@@ -25,7 +25,7 @@ from posenc_compare.schemes.wrapper import Wrapper
 
 BATCH, HEADS, WIDTH = 2, 2, 8
 # Queries and keys, and the masks (of `masks`) that each size is seen under.
-SIZES = {"fewer": (5, 16), "as many": (16, 16), "more": (20, 16), "one key": (3, 1)}
+SIZES = {"fewer": (5, 12), "as many": (10, 10), "more": (12, 10), "one key": (3, 1)}
 SEEN = {"fewer": {"none", "padding", "a sequence of padding", "packed"}}
 SEEN |= {"as many": {"packed"}, "more": {"none", "packed"}, "one key": {"padding"}}
 OWN_TEXT = "needs keys of the queries' own text, got .* another, .*; rope would work$"

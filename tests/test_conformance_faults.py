@@ -157,11 +157,11 @@ def test_an_error_inside_a_scheme_names_its_line() -> None:
     assert found[3].state == "passed"  # what fails in a call is not its import's fault
 
 
-def test_a_door_that_is_misspelt_is_named() -> None:
+def test_a_hook_that_is_misspelt_is_named() -> None:
     detail = outcome("faulty_misspelt", "C21").cause
-    said = "expected a door to be overridden, got none"
+    said = "expected a hook to be overridden, got none"
     assert detail == f"{said}; `ofset_bias` looks like `offset_bias`"
-    assert outcome("faulty_doorless", "C21").cause == said
+    assert outcome("faulty_hookless", "C21").cause == said
 
 
 def test_every_outcome_reaches_the_tests_of_authors() -> None:

@@ -270,7 +270,7 @@ def test_some_layers_have_the_scheme_and_the_others_their_rotary(llama: Any) -> 
         assert applied.report() == {
             "scheme": "nope",
             "layers": [0, 2],
-            "doors": [],
+            "hooks": [],
             "rotary": "neutral",
             "cache": "raw keys",
             "parameters": 0,

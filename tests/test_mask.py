@@ -34,7 +34,7 @@ MASKS = {
     "segments": Mask(segments=SEGMENTS),
     "all": Mask(causal=False, window=4, prefix=torch.tensor([7, 1]), segments=SEGMENTS),
 }
-# A scheme or two for every door, and options that bring other code or more than one
+# A scheme or two for every hook, and options that bring other code or more than one
 # bucket. All other schemes go through attention in their conformance checks.
 SCHEMES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in ("learned", "nope", "sinusoidal", "rope", "alibi")),
@@ -301,7 +301,7 @@ class AroundARotation(Wrapper):
 
 
 class ReadsKeys(Scheme):
-    """A query door that reads `call.k`, `(batch, heads, key, head_dim)` of a Call."""
+    """A query hook that reads `call.k`, `(batch, heads, key, head_dim)` of a Call."""
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         return q if call is None else q * (1 + call.k.mean(dim=(2, 3), keepdim=True))

@@ -26,7 +26,9 @@ NAMES = [entry.name for entry in SCHEMES.built_in()]
 REFUSED = {
     *("rerope", "self_extend", "dual_chunk", "string_rope", "sink"),  # whole rows
     *("rope_latent", "rope_pp", "pope"),  # heads together, or wider
-    *(name for name in NAMES if SCHEMES.get(name).family == "contextual"),
+    *("transformer_xl", "log_length"),  # queries change by more than their position
+    *("ca_rope", "cope", "fox", "path", "repo", "selective_rope", "stick_breaking"),
+    *("wall", "inkling", "grape_ap", "dape", "shaw", "tapa"),  # states or whole rows
 }
 FIRST, COUNT = 3, 19  # one class token and two registers; all tokens
 PLACED = torch.arange(COUNT) >= FIRST
@@ -68,7 +70,7 @@ def test_every_scheme_leaves_them_out_or_refuses_them(name: str) -> None:
     logits = session.logits(0, q, k)
     own = alone.logits(0, q[:, :, FIRST:], k[:, :, FIRST:])
     close(logits[:, :, FIRST:, FIRST:], own)
-    # Whatever the doors do to the other side, no rotation or bias is added on this.
+    # Whatever the hooks do to the other side, no rotation or bias is added on this.
     call = session.call(0, q, k)
     turned = ask(scheme, "query", q, call.q_positions, call)
     there = ask(scheme, "key", k, call.k_positions, call)
@@ -226,4 +228,4 @@ def test_errors(placed: Any, message: str) -> None:
 def test_all_schemes_of_several_axes_serve_them() -> None:
     several = [name for name in NAMES if SCHEMES.get(name).facts.axes > 1]
     assert {name for name in several if why_all_placed(make(name))} == set()
-    assert len(several) == 10
+    assert len(several) >= 11

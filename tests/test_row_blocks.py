@@ -24,7 +24,7 @@ MASKS = {
     "both": Mask(causal=False),
     "both, window": Mask(causal=False, window=(9, None)),
 }
-DOORS = ("pair_bias", "scores", "weights", "values")
+HOOKS = ("pair_bias", "scores", "weights", "values")
 
 
 def arguments(scheme: Scheme, mask: Mask, queries: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_blocks_of_rows_give_what_all_rows_give(
     assert seen >= 3
 
 
-ROWWISE = [n for n in sorted(built_in()) if any(map(make(n).acts_at, DOORS))]
+ROWWISE = [n for n in sorted(built_in()) if any(map(make(n).acts_at, HOOKS))]
 
 
 @pytest.mark.parametrize("name", ROWWISE)

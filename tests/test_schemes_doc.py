@@ -12,7 +12,7 @@ import pytest
 
 from posenc_compare.references import ARXIV
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes import DOORS, create
+from posenc_compare.schemes import HOOKS, create
 from posenc_compare.variants import option_types
 
 ROOT = Path(__file__).parent.parent
@@ -20,7 +20,7 @@ sys.path.append(str(ROOT / "tools"))
 schemes_doc: Any = importlib.import_module("schemes_doc")
 TEXT = (ROOT / "docs" / "schemes.md").read_text(encoding="utf-8")
 HEAD = (
-    "| scheme | paper | family | doors | parameters | options | identities | oracle |"
+    "| scheme | paper | family | hooks | parameters | options | identities | oracle |"
 )
 BUILT_IN = [
     name
@@ -63,7 +63,7 @@ def test_rows_are_those_of_the_code() -> None:
 
 def test_what_the_code_knows_is_written_and_what_a_person_knows_stays() -> None:
     known = "| bias | `offset_bias` | 0 | `direction` |"
-    stale = TEXT.replace(known, "| rotary | no door | 7 | x |")
+    stale = TEXT.replace(known, "| rotary | no hook | 7 | x |")
     stale = stale.replace(TEXT[TEXT.index("| [`fox`]") :].partition("\n")[0] + "\n", "")
     lines = schemes_doc.page(stale).splitlines()
     (alibi,) = (line for line in lines if line.startswith("| [`alibi`]"))
@@ -127,12 +127,12 @@ def test_links_are_defined_and_used() -> None:
             assert target.strip() == f"https://arxiv.org/abs/{key}"
 
 
-def test_the_page_on_the_hook_names_schemes_that_use_each_door() -> None:
+def test_the_page_on_the_hook_names_schemes_that_use_each_hook() -> None:
     text = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", text, flags=re.MULTILINE)
-    named = {door: quoted(schemes) for door, schemes in rows if door in DOORS}
-    assert set(named) == set(DOORS)
-    for door, schemes in named.items():
+    named = {hook: quoted(schemes) for hook, schemes in rows if hook in HOOKS}
+    assert set(named) == set(HOOKS)
+    for hook, schemes in named.items():
         assert schemes
         for name in schemes:
-            assert create(name).acts_at(door), (door, name)
+            assert create(name).acts_at(hook), (hook, name)

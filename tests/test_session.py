@@ -1,4 +1,4 @@
-"""A forward pass through a session: what is shared, what doors see, and decoding."""
+"""A forward pass through a session: what is shared, what hooks see, and decoding."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.attention import plan as plans
-from posenc_compare.errors import ConfigError, DoorError, ShapeError
+from posenc_compare.errors import ConfigError, HookError, ShapeError
 from posenc_compare.schemes import Call, Geometry, Scheme
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
@@ -112,7 +112,7 @@ def test_tables_are_made_once_for_queries_keys_and_all_layers() -> None:
     assert scheme.made == 1
 
 
-# --- doors ------------------------------------------------------------------------
+# --- hooks ------------------------------------------------------------------------
 
 
 def test_weights_of_another_shape_are_refused() -> None:
@@ -120,7 +120,7 @@ def test_weights_of_another_shape_are_refused() -> None:
         def weights(self, logits: Tensor, call: Call) -> Tensor:
             return logits[:, :1].softmax(dim=-1)
 
-    with pytest.raises(DoorError, match=r"weights must return \(batch, heads, query"):
+    with pytest.raises(HookError, match=r"weights must return \(batch, heads, query"):
         Session(Wrong(GEOMETRY), IDS).attend(0, *heads())
 
 
@@ -199,7 +199,7 @@ def test_positions_of_another_shape_are_refused() -> None:
         ) -> Tensor:
             return positions[:1]
 
-    with pytest.raises(DoorError, match=r"positions must return \(9,\), got \(1,\)"):
+    with pytest.raises(HookError, match=r"positions must return \(9,\), got \(1,\)"):
         Session(Wrong(GEOMETRY), IDS)
     with pytest.raises(
         ShapeError, match="session: positions must be a tensor of whole"
@@ -210,32 +210,32 @@ def test_positions_of_another_shape_are_refused() -> None:
 
 
 class Listed(Scheme):
-    """Returns what it is given at one of the doors of a pass."""
+    """Returns what it is given at one of the hooks of a pass."""
 
-    def __init__(self, door: str, wrong: object) -> None:
+    def __init__(self, hook: str, wrong: object) -> None:
         super().__init__(GEOMETRY)
-        self.door, self.wrong = door, wrong
+        self.hook, self.wrong = hook, wrong
 
-    def acts_at(self, door: str) -> bool:
-        return door == self.door
+    def acts_at(self, hook: str) -> bool:
+        return hook == self.hook
 
     def positions(
         self, positions: Tensor, generator: torch.Generator | None = None
     ) -> Any:
-        return self.wrong if self.door == "positions" else positions
+        return self.wrong if self.hook == "positions" else positions
 
     def draw(self, positions: Tensor, generator: torch.Generator | None) -> Any:
-        return self.wrong if self.door == "draw" else None
+        return self.wrong if self.hook == "draw" else None
 
     def scale(self, head_dim: int) -> Any:
-        return self.wrong if self.door == "scale" else 1.0
+        return self.wrong if self.hook == "scale" else 1.0
 
     def token_state(self, x: Tensor, past: Tensor | None = None) -> Any:
-        return self.wrong if self.door == "token_state" else None
+        return self.wrong if self.hook == "token_state" else None
 
 
 @pytest.mark.parametrize(
-    ("door", "wrong", "said"),
+    ("hook", "wrong", "said"),
     [
         ("positions", [1], r"positions must return \(9,\), got list \[1\]"),
         ("positions", None, "positions must return .* got NoneType None"),
@@ -258,14 +258,14 @@ class Listed(Scheme):
         ("token_state", torch.zeros(1, 8), r"token_state must return .* got \(1, 8\)"),
     ],
 )
-def test_what_no_door_may_return_is_refused(door: str, wrong: Any, said: str) -> None:
+def test_what_no_hook_may_return_is_refused(hook: str, wrong: Any, said: str) -> None:
     q, k, v = normal(3, 1, HEADS, LENGTH, WIDTH)
 
     def run() -> None:
-        session = Session(Listed(door, wrong), IDS)
+        session = Session(Listed(hook, wrong), IDS)
         session.attend(0, q, k, v, x=torch.zeros(1, LENGTH, HEADS * WIDTH))
 
-    with pytest.raises(DoorError, match=said) as caught:
+    with pytest.raises(HookError, match=said) as caught:
         run()
     assert "\n" not in str(caught.value)
 

@@ -18,13 +18,13 @@ from posenc_compare.schemes import Scheme, register
 
 @register("trial_wrong", family="bias")
 class Wrong(Scheme):
-    "Misspell a door."
+    "Misspell a hook."
     def offset_bais(self, offsets):
         raise SystemExit("code of a plugin must not run here")
 
 @register("trial_right", family="bias")
 class Right(Scheme):
-    "Name a helper like a door."
+    "Name a helper like a hook."
     def offset_bias(self, offsets):
         return self.offset_bais(offsets)
     def offset_bais(self, offsets):
@@ -32,7 +32,7 @@ class Right(Scheme):
 
 @register("trial_heir", family="bias")
 class Heir(Right):
-    "Take the door of another."
+    "Take the hook of another."
     def offset_biass(self, offsets):
         return None
 '''
@@ -77,7 +77,7 @@ def test_options_that_can_be_used_at_one_size_are_left_to_their_cells() -> None:
         try_options(quarter, [narrow])
 
 
-def test_a_misspelt_door_is_named_and_its_code_does_not_run(
+def test_a_misspelt_hook_is_named_and_its_code_does_not_run(
     tmp_path: Path, forgetful: None
 ) -> None:
     path = tmp_path / "strange.py"
@@ -86,7 +86,7 @@ def test_a_misspelt_door_is_named_and_its_code_does_not_run(
         "trial_wrong,trial_right,trial_heir,nope", "uniqueness", plugins=[path]
     )
     assert planned.remarks == (
-        "trial_wrong overrides no door, and so does nothing; `offset_bais` looks "
+        "trial_wrong overrides no hook, and so does nothing; `offset_bais` looks "
         "like `offset_bias`",
     )
     assert not list(misspelt(parse_variants("nope,alibi")))

@@ -2,7 +2,7 @@
 
     python tools/schemes_doc.py
 
-Of every built-in scheme it writes link, paper, family, doors, number of parameters and
+Of every built-in scheme it writes link, paper, family, hooks, number of parameters and
 passed checks. What only a person knows stays: the formula behind the number, which
 options change what is compared, identities, oracle, what it was checked against. A
 scheme without a row gets one at the end.
@@ -18,7 +18,7 @@ from pathlib import Path
 from posenc_compare.check import CHECKS, built_in
 from posenc_compare.references import ARXIV
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes import DOORS, Scheme, create
+from posenc_compare.schemes import HOOKS, Scheme, create
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "schemes.md"
 NAME = re.compile(r"`(\w+)`")
@@ -40,7 +40,7 @@ def row(name: str, written: list[str]) -> str:
     if found := ARXIV.findall(scheme.source):
         links = [f"[{scheme.source.partition(', arXiv')[0]}][{found[0]}]"]
         paper = ", ".join(links + [f"[{key}][{key}]" for key in found[1:]])
-    doors = [f"`{door}`" for door in DOORS if scheme.acts_at(door)]
+    hooks = [f"`{hook}`" for hook in HOOKS if scheme.acts_at(hook)]
     count = sum(parameter.numel() for parameter in scheme.parameters())
     layer = " each layer" if scheme.facts.per_layer and count else ""
     _, comma, formula = parameters.partition(",")
@@ -48,7 +48,7 @@ def row(name: str, written: list[str]) -> str:
         f"[`{name}`](../posenc_compare/schemes/{name}.py)",
         paper,
         scheme.family,
-        ", ".join(doors) or NONE,
+        ", ".join(hooks) or NONE,
         f"{count}{layer}{comma}{formula}",
         options,
         identities,

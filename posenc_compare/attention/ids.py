@@ -86,7 +86,7 @@ def checked_placed(placed: Tensor, batch: int, length: int, who: str) -> Tensor:
 def filled(positions: Tensor, placed: Tensor, axes: int) -> Tensor:
     """Return ids in which each token without a position has the id of one that has.
 
-    So doors compute with ids that they know. What they make of them is left out.
+    So hooks compute with ids that they know. What they make of them is left out.
 
     Args:
         positions: `(..., seq)`; several axes have a last axis more.

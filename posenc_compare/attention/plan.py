@@ -52,7 +52,7 @@ class Plan:
             several axes have a last axis more.
         key_positions: the same for keys; None if queries and keys are the same.
         mask: of all layers; its segments are those of the keys.
-        drawn: what the door `draw` returned.
+        drawn: what the hook `draw` returned.
         crosses: whether keys are another text, whatever the ids.
         placed: `(query,)` or `(batch, query)` bool, False where a query has no
             position; its id is not read. None: all have one.
@@ -370,11 +370,11 @@ def check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:
     known to be the same for all heads serves any number, and a bias that never looks at
     queries and keys the same for every `head_dim`.
     """
-    doors = doors_on_heads(scheme)
-    if not doors:
+    hooks = hooks_on_heads(scheme)
+    if not hooks:
         return
     alike = turns_alike(scheme)
-    looks = doors - {"offset_bias", "pair_bias"} or scheme.family == "contextual"
+    looks = hooks - {"offset_bias", "pair_bias"} or scheme.family == "contextual"
     for size, got, free in (
         ("heads", heads, alike),
         ("head_dim", head_dim, not looks),
@@ -387,20 +387,20 @@ def check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:
             )
 
 
-def doors_on_heads(scheme: Scheme) -> set[str]:
-    """Return the doors at which a scheme acts on heads."""
-    return {door for door in ON_HEADS if scheme.acts_at(door)}
+def hooks_on_heads(scheme: Scheme) -> set[str]:
+    """Return the hooks at which a scheme acts on heads."""
+    return {hook for hook in ON_HEADS if scheme.acts_at(hook)}
 
 
 def turns_alike(scheme: Scheme) -> bool:
     """Return whether a scheme only rotates heads, all by the same angles.
 
     That is known of rotations without angles for each head, also inside another scheme,
-    whose doors are this package's; others could read the number of a head.
+    whose hooks are this package's; others could read the number of a head.
     """
     parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
-    turns = all(_known_to_turn(part) for part in parts if doors_on_heads(part))
-    turns = turns and doors_on_heads(scheme) <= {"query", "key"}
+    turns = all(_known_to_turn(part) for part in parts if hooks_on_heads(part))
+    turns = turns and hooks_on_heads(scheme) <= {"query", "key"}
     turns = turns and next(scheme.parameters(), None) is None
     return turns and not scheme.acts_at("token_state")
 
@@ -417,8 +417,8 @@ def serves_groups(scheme: Scheme) -> bool:
 
     One that asks for the call might read the keys there, head by head.
     """
-    doors = doors_on_heads(scheme)
-    blind = doors <= {"query", "offset_bias"} and not doors & scheme.asks_call
+    hooks = hooks_on_heads(scheme)
+    blind = hooks <= {"query", "offset_bias"} and not hooks & scheme.asks_call
     return blind or turns_alike(scheme)
 
 

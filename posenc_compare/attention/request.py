@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from posenc_compare.attention.plan import Plan, repeated
-from posenc_compare.errors import DoorError, ShapeError
+from posenc_compare.errors import HookError, ShapeError
 from posenc_compare.schemes.contract import ask, ask_offsets, ask_scale, check_returned
 from posenc_compare.schemes.scheme import (
     Call,
@@ -26,7 +26,7 @@ from posenc_compare.schemes.scheme import (
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
 SPARSE = 64  # offsets for each pair of tokens, above which only those there are asked
 PAIRS = 1 << 16  # real offsets that an offset bias is asked for at a time
-WHOLE_ROWS = ("scores", "weights", "values")  # doors that see all logits of a row
+WHOLE_ROWS = ("scores", "weights", "values")  # hooks that see all logits of a row
 ROWS = 512  # queries at a time, where something is written for every pair
 
 
@@ -43,11 +43,11 @@ class Request:
     """What a path is asked for.
 
     Attributes:
-        scheme: whose doors were opened.
+        scheme: whose hooks were opened.
         plan: of the forward pass.
-        call: what the doors saw.
-        q: `(batch, heads, query, head_dim)` after the door `query`.
-        k: `(batch, key_heads, key, head_dim)` after the door `key`.
+        call: what the hooks saw.
+        q: `(batch, heads, query, head_dim)` after the hook `query`.
+        k: `(batch, key_heads, key, head_dim)` after the hook `key`.
         v: `(batch, key_heads, key, value_dim)`.
         scale: factor of every product of query and key.
         vector: the offset bias of whole positions, if there is one and each token has
@@ -66,7 +66,7 @@ class Request:
 
     @classmethod
     def of(cls, scheme: Scheme, plan: Plan, call: Call, v: Tensor) -> "Request":
-        """Open the doors of the scheme."""
+        """Open the hooks of the scheme."""
         q = ask(scheme, "query", call.q, call.q_positions, call)
         k = ask(scheme, "key", call.k, call.k_positions, call)
         if call.q_placed is not None and call.k_placed is not None:
@@ -162,7 +162,7 @@ class Request:
 
     def whole_rows(self) -> str:
         """Return why whole rows of logits must be written out, or nothing."""
-        acts = [door for door in WHOLE_ROWS if self.scheme.acts_at(door)]
+        acts = [hook for hook in WHOLE_ROWS if self.scheme.acts_at(hook)]
         return f"{self.scheme.name} acts at {' and '.join(acts)}" if acts else ""
 
     def mask_dtype(self) -> torch.dtype:
@@ -176,7 +176,7 @@ def _cast(scheme: Scheme, x: Tensor, dtype: torch.dtype) -> Tensor:
     got = x.to(dtype)
     narrower = torch.finfo(dtype).tiny > torch.finfo(x.dtype).tiny
     if narrower and bool((x.isfinite() & ~got.isfinite()).any()):
-        raise DoorError(
+        raise HookError(
             f"{scheme.name}: queries and keys must fit into the dtype of v, {dtype}, "
             f"got numbers up to {x.abs().max():.1e}; v in {x.dtype} would work"
         )
@@ -230,7 +230,7 @@ def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:
     if pair is None:
         return None
     if not callable(pair):
-        raise DoorError(
+        raise HookError(
             f"{scheme.name}: pair_bias must return a function or None, "
             f"got {type(pair).__name__}"
         )

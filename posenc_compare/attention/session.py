@@ -81,7 +81,7 @@ class Session:
         cache: keep keys and values, so that later passes are given the new ones only,
             and none of another text.
         placed: `(seq,)` or `(batch, seq)` bool, False for a token without a position,
-            such as a class or register token: its id is not read, the doors `embed`,
+            such as a class or register token: its id is not read, the hooks `embed`,
             `query` and `key` leave it as it is, and no bias is added to its logits.
             None: all tokens have one.
         key_placed: the same for key_positions.
@@ -282,7 +282,7 @@ class Session:
     def call(
         self, layer: int, q: Tensor, k: Tensor | None, *, x: Tensor | None = None
     ) -> Call:
-        """Return what the doors of a layer see."""
+        """Return what the hooks of a layer see."""
         k, state = self._all(layer, "k", k), self._state(layer, x)
         return self.plan.call(self.scheme(layer), layer, q, k, state)
 

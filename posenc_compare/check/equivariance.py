@@ -10,7 +10,7 @@ from posenc_compare.attention import Mask, Session
 from posenc_compare.check.checks import EXACT, check, expect, expect_close
 from posenc_compare.check.harness import DIM, Layer, Subject, normal, tokens
 from posenc_compare.errors import UndefinedPositionError
-from posenc_compare.schemes.scheme import DOORS, Scheme
+from posenc_compare.schemes.scheme import HOOKS, Scheme
 from posenc_compare.validate import near
 
 SHIFTS = (1, 63, 64, 4096, 50_000)
@@ -159,7 +159,7 @@ NOT_RELATIVE = "(or `facts = Facts(relative=False)` in the class)"
 def _declared_relations_hold(subject: Subject, reach: int) -> None:
     steps = torch.tensor(FAR) if reach > 9 else torch.arange(reach)
     scheme = subject.build(LONG, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
-    _expect_an_overridden_door(scheme)
+    _expect_an_overridden_hook(scheme)
     layer = Layer(scheme)
     x, positions = tokens(len(steps), width=MANY_HEADS * DIM), subject.places(steps)
     here = layer.logits(x, positions)
@@ -197,14 +197,14 @@ def _declared_relations_hold(subject: Subject, reach: int) -> None:
         _expect_full_attention_without_mask(layer, x, 2 * positions)
 
 
-def _expect_an_overridden_door(scheme: Scheme) -> None:
-    """Expect an overridden door, and suggest one for a method with a similar name."""
-    if scheme.family == "none" or any(scheme.acts_at(door) for door in DOORS):
+def _expect_an_overridden_hook(scheme: Scheme) -> None:
+    """Expect an overridden hook, and suggest one for a method with a similar name."""
+    if scheme.family == "none" or any(scheme.acts_at(hook) for hook in HOOKS):
         return
     own = [name for name in dir(type(scheme)) if name not in dir(Scheme)]
-    meant = [(name, near(name, DOORS)) for name in own if not name.startswith("_")]
-    hints = [f"; `{name}` looks like `{doors[0]}`" for name, doors in meant if doors]
-    expect(False, "a door to be overridden", f"none{''.join(hints[:1])}")
+    meant = [(name, near(name, HOOKS)) for name in own if not name.startswith("_")]
+    hints = [f"; `{name}` looks like `{hooks[0]}`" for name, hooks in meant if hooks]
+    expect(False, "a hook to be overridden", f"none{''.join(hints[:1])}")
 
 
 def _shifts(

@@ -83,7 +83,7 @@ def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
         q, k = (layer.heads(x, role) for role in range(2))
         got = session.logits(0, q, k, x=x)
         wanted = session.logits(0, q.double(), k.double(), x=x.double())
-        # Queries and keys may be rounded once each after their doors.
+        # Queries and keys may be rounded once each after their hooks.
         size = q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()
         bound = 2.0**-6 * (size * layer.scheme.scale(DIM) + 1).item()
         expect_close(got.double(), wanted, bound, "logits in bfloat16")

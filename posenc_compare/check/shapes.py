@@ -76,13 +76,13 @@ def _shapes_and_dtypes_are_kept(
     layer = Layer(scheme)
     session, q = Session(scheme, positions), layer.heads(x, 0)
     call = session.call(0, q, q, x=x)
-    for door, given in (("embed", x), ("query", q), ("key", q)):
-        places = session.places if door == "embed" else call.q_positions
-        got = opened(scheme, door, given, places, call=call)
-        times = 1 if door == "embed" else scheme.facts.widens
+    for hook, given in (("embed", x), ("query", q), ("key", q)):
+        places = session.places if hook == "embed" else call.q_positions
+        got = opened(scheme, hook, given, places, call=call)
+        times = 1 if hook == "embed" else scheme.facts.widens
         shape = (*given.shape[:-1], times * given.shape[-1])
-        expect_equal(got.shape, shape, f"shape of {door}")
-        expect_equal(got.dtype, dtype, f"dtype of {door}")
+        expect_equal(got.shape, shape, f"shape of {hook}")
+        expect_equal(got.dtype, dtype, f"dtype of {hook}")
     out, logits = layer(x, positions), layer.logits(x, positions)
     expect_equal(out.shape, q.shape, "shape of the output")
     expect_equal(out.dtype, dtype, "dtype of the output")

@@ -57,13 +57,13 @@ def kind_text(kind: object) -> str:
 
 def facts_of(scheme: "Scheme") -> dict[str, str]:
     """Return what a built scheme does and holds, in words by heading."""
-    from posenc_compare.schemes import DOORS
+    from posenc_compare.schemes import HOOKS
     from posenc_compare.schemes.scheme import why_all_placed
 
-    doors = [door for door in DOORS if scheme.acts_at(door)]
+    hooks = [hook for hook in HOOKS if scheme.acts_at(hook)]
     return {
-        "acts at": ", ".join(doors) or "no door",
-        "depends on": _dependence(scheme) if doors else "nothing",
+        "acts at": ", ".join(hooks) or "no hook",
+        "depends on": _dependence(scheme) if hooks else "nothing",
         "axes of a position": str(scheme.facts.axes),
         "real positions": YES_NO[scheme.facts.real],
         "tokens without a position": YES_NO[not why_all_placed(scheme)],

@@ -40,7 +40,7 @@ from posenc_compare.hf.readings import check_applied
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.softcap import Capped
 from posenc_compare.hf.states import cache_name, extended
-from posenc_compare.schemes import DOORS, Scheme, Variant
+from posenc_compare.schemes import HOOKS, Scheme, Variant
 from posenc_compare.validate import check_whole
 from posenc_compare.variants import labelled
 
@@ -134,7 +134,7 @@ class Applied:
         """Return what was put where.
 
         Returns:
-            `scheme`, its name; `layers`, their numbers; `doors` at which it acts;
+            `scheme`, its name; `layers`, their numbers; `hooks` at which it acts;
             `rotary`, kept or neutral; `cache`, what the cache holds; `parameters`, how
             many the scheme has.
         """
@@ -143,7 +143,7 @@ class Applied:
         return {
             "scheme": first.name,
             "layers": [place.layer for place in self.places],
-            "doors": [door for door in DOORS if first.acts_at(door)],
+            "hooks": [hook for hook in HOOKS if first.acts_at(hook)],
             "rotary": "kept" if self.keep_rotary else "neutral",
             "cache": "rotated keys" if self.keep_rotary else "raw keys",
             "parameters": sum(p.numel() for one in own for p in one.parameters()),

@@ -139,7 +139,7 @@ class Pass:
         A model without position ids counts all tokens, and a scheme those that are no
         padding: two numberings in one layer.
         """
-        reads = any(scheme.acts_at(door) for scheme in schemes for door in ROTATED)
+        reads = any(scheme.acts_at(hook) for scheme in schemes for hook in ROTATED)
         if self.real is None or not reads:
             return
         real = self.real[:, : self.tokens]

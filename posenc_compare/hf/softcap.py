@@ -15,7 +15,7 @@ class Capped(Wrapper):
 
     def __init__(self, inner: Scheme, cap: float) -> None:
         super().__init__(inner.geometry, inner)
-        adds = [door for door in AFTER if inner.acts_at(door)]
+        adds = [hook for hook in AFTER if inner.acts_at(hook)]
         if adds:
             raise UnsupportedModelError(
                 f"{inner.name}: acts at {adds[0]}, and this model caps its logits at "

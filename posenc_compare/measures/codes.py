@@ -16,10 +16,10 @@ from torch import Tensor
 
 from posenc_compare.errors import NoCodeError
 from posenc_compare.measures.probe import Probe
-from posenc_compare.schemes import DOORS, Scheme
+from posenc_compare.schemes import HOOKS, Scheme
 from posenc_compare.schemes.contract import ask, ask_offsets
 
-# Doors that change logits, and that neither keys nor a bias of the offset show: there a
+# Hooks that change logits, and that neither keys nor a bias of the offset show: there a
 # scheme may put other logits in place of some, or turn keys by the tokens themselves.
 BEYOND = ("scores", "token_state", "pair_bias")
 
@@ -72,16 +72,16 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
         bias = ask_offsets(scheme, -session.ids, probe.heads, call)
     if bias is not None:
         parts.append(bias.T.to(probe.torch_dtype))
-    doors = {door for door in BEYOND if scheme.acts_at(door)}
+    hooks = {hook for hook in BEYOND if scheme.acts_at(hook)}
     if probe.grid and bias is not None:
-        doors -= {"pair_bias"}  # which is that bias
+        hooks -= {"pair_bias"}  # which is that bias
     alone = scheme.acts_at("query") and not scheme.acts_at("key")
-    if parts and (doors or alone):
+    if parts and (hooks or alone):
         raise NoCodeError("has no code of a position or distance alone")
     if parts:
         columns = "channel" if scheme.acts_at("key") else "head"
         return Code(torch.cat(parts, dim=1), "distance", sides, columns)
-    if any(scheme.acts_at(door) for door in DOORS if door != "scale"):
+    if any(scheme.acts_at(hook) for hook in HOOKS if hook != "scale"):
         raise NoCodeError("has no code of a position or distance alone")
     return Code(probe.zeros(session.length, 1), "distance", sides)
 

@@ -24,7 +24,7 @@ from posenc_compare.measures.measure import (
 )
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.rounding import rounding_note
-from posenc_compare.schemes import DOORS, Scheme, Variant
+from posenc_compare.schemes import HOOKS, Scheme, Variant
 from posenc_compare.schemes.shared.rotation import Rotation, rotation_angles
 from posenc_compare.train.progress import Progress
 
@@ -93,7 +93,7 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
 
 def own_angles(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
     """Return the angles `(position, pair)` of a scheme that only rotates, or None."""
-    doors = {door for door in DOORS if scheme.acts_at(door)}
+    doors = {door for door in HOOKS if scheme.acts_at(door)}
     if not isinstance(scheme, Rotation) or doors != {"query", "key"}:
         return None
     return rotation_angles(scheme, probe.arange(count))

@@ -1,7 +1,7 @@
 """Portrait: what a scheme looks like, as arrays that plots draw.
 
 Nothing is ranked here, so the measure has no rows. A scheme is asked at each of its
-doors for what it makes of zeros or ones, at the positions where it places the tokens of
+hooks for what it makes of zeros or ones, at the positions where it places the tokens of
 a sequence; what it leaves unchanged gives no array.
 
 Definition of `similarity`: for an offset o, the mean over positions p of
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from posenc_compare.errors import (
     ConfigError,
-    DoorError,
+    HookError,
     PosencError,
     UndefinedPositionError,
 )
@@ -73,7 +73,7 @@ def portrait(variant: Variant, probe: Probe, progress: Progress) -> Result:
     for name, draw in (GRID_PARTS if probe.grid else PARTS).items():
         try:
             values = draw(variant, probe)
-        except DoorError:
+        except HookError:
             raise
         except PosencError as error:  # a size that this scheme does not come in
             refused = error

@@ -102,7 +102,7 @@ class Probe(ProbeSetting):
         return session.logits(0, zeros, zeros, x=x)[0]
 
     def call_of_ones(self, session: Session) -> Call:
-        """Return what doors see of queries and keys of ones, and tokens of zeros."""
+        """Return what hooks see of queries and keys of ones, and tokens of zeros."""
         geometry, count = self.geometry, session.length
         ones = self.zeros(1, geometry.heads, count, geometry.head_dim) + 1
         return session.call(0, ones, ones, x=self.zeros(1, count, geometry.model_dim))

@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError, DoorError, NoCodeError, ShapeError
+from posenc_compare.errors import ConfigError, HookError, NoCodeError, ShapeError
 from posenc_compare.measures.codes import Code, code_of
 from posenc_compare.measures.measure import (
     Curve,
@@ -139,7 +139,7 @@ def _counted(variant: Variant, code: Code, probe: Probe) -> list[Row]:
             scheme = longer.build(variant)
             origin = code_of(scheme, longer, 1).values[0]
             share = distinct_share(parts_of(scheme, longer), origin, dtype)
-        except DoorError:
+        except HookError:
             raise
         except (ConfigError, ShapeError) as error:
             found.append(Row(COUNTED.name, None, count, note=str(error)))
@@ -172,7 +172,7 @@ def _length_row(
     half = (len(codes) + 1) // 2
     try:
         other = code_of(build(), probe, half).values.double()
-    except DoorError:
+    except HookError:
         raise
     except (ConfigError, ShapeError) as error:
         return Row(LENGTH.name, None, case=case, note=str(error))

@@ -19,7 +19,7 @@ import torch
 from posenc_compare.errors import (
     ConfigError,
     CorpusError,
-    DoorError,
+    HookError,
     NoCodeError,
     NonFiniteError,
     PosencError,
@@ -202,7 +202,7 @@ def _refuses(problem: PosencError) -> bool:
     calls = [frame.f_code for frame, _ in traceback.walk_tb(problem.__traceback__)]
     if isinstance(problem, NoCodeError):
         return calls[-1] is code_of.__code__
-    if isinstance(problem, CorpusError | DoorError):
+    if isinstance(problem, CorpusError | HookError):
         return False
     building = not BUILDING.isdisjoint(calls)
     return building and isinstance(problem, ConfigError | ShapeError)

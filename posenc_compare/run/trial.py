@@ -1,4 +1,4 @@
-"""A look at schemes before anything is computed: misspelt doors, and refused options.
+"""A look at schemes before anything is computed: misspelt hooks, and refused options.
 
 Schemes of the package that are given options are built once and shown two tokens. Those
 of plugins are not built here.
@@ -12,7 +12,7 @@ import torch
 from posenc_compare.attention import Session
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes import DOORS, Geometry, Scheme, Variant
+from posenc_compare.schemes import HOOKS, Geometry, Scheme, Variant
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
 from posenc_compare.validate import near
@@ -38,7 +38,7 @@ def try_options(
 
 
 def misspelt(variants: Iterable[Variant]) -> Iterator[str]:
-    """Yield a line for each scheme of a plugin that overrides no door, and nearly does.
+    """Yield a line for each scheme of a plugin that overrides no hook, and nearly does.
 
     Such a scheme would be trained as one that does nothing.
     """
@@ -46,12 +46,12 @@ def misspelt(variants: Iterable[Variant]) -> Iterator[str]:
         if _all_own([name]):
             continue
         methods = _methods(SCHEMES.get(name))
-        meant = {method: near(method, DOORS) for method in methods}
+        meant = {method: near(method, HOOKS) for method in methods}
         hints = [
             f"`{method}` looks like `{to[0]}`" for method, to in meant.items() if to
         ]
-        if hints and not methods & set(DOORS):
-            yield f"{name} overrides no door, and so does nothing; {hints[0]}"
+        if hints and not methods & set(HOOKS):
+            yield f"{name} overrides no hook, and so does nothing; {hints[0]}"
 
 
 def _all_own(names: Iterable[str]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.scheme import (
-    DOORS,
+    HOOKS,
     Call,
     Facts,
     Geometry,
@@ -24,7 +24,7 @@ from posenc_compare.schemes.scheme import (
 from posenc_compare.variants import Variant, labelled, parse_variants
 
 __all__ = [
-    "DOORS",
+    "HOOKS",
     "SCHEMES",
     "Call",
     "Facts",

@@ -1,4 +1,4 @@
-"""What the doors of a scheme must return, checked where they are called."""
+"""What the hooks of a scheme must return, checked where they are called."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError, DoorError
+from posenc_compare.errors import ConfigError, HookError
 from posenc_compare.schemes.scheme import Call, Scheme
 
 AXES = {
@@ -35,25 +35,25 @@ def schemes_for_length(
     return {name: [of.get(name, own) for own, of in pairs] for name in names}
 
 
-def opened(scheme: Scheme, door: str, *given: Tensor, call: Call | None) -> Any:
-    """Return what a door returns, which is given the call if it asks for it."""
-    more = (call,) if door in scheme.asks_call else ()
+def opened(scheme: Scheme, hook: str, *given: Tensor, call: Call | None) -> Any:
+    """Return what a hook returns, which is given the call if it asks for it."""
+    more = (call,) if hook in scheme.asks_call else ()
     try:
-        return getattr(scheme, door)(*given, *more)
+        return getattr(scheme, hook)(*given, *more)
     except ConfigError as error:
         raise error.of(scheme.name) from error
 
 
 def ask(
-    scheme: Scheme, door: str, x: Tensor, positions: Tensor, call: Call | None = None
+    scheme: Scheme, hook: str, x: Tensor, positions: Tensor, call: Call | None = None
 ) -> Tensor:
     """Return what `embed`, `query` or `key` makes of `x`, in the dtype of `x`.
 
     Queries and keys have as many times more channels as the facts of the scheme say.
     """
-    got = opened(scheme, door, x, positions, call=call)
-    times = 1 if door == "embed" else scheme.facts.widens
-    check_returned(scheme, door, got, (*x.shape[:-1], times * x.shape[-1]), x)
+    got = opened(scheme, hook, x, positions, call=call)
+    times = 1 if hook == "embed" else scheme.facts.widens
+    check_returned(scheme, hook, got, (*x.shape[:-1], times * x.shape[-1]), x)
     fault = ""
     if x.requires_grad and not got.requires_grad and torch.is_grad_enabled():
         fault = "with the gradient of its input, got one without"
@@ -61,7 +61,7 @@ def ask(
         if not any(parameter.requires_grad for parameter in scheme.parameters()):
             fault = "without a gradient of its own, got one that is no parameter's"
     if fault:
-        raise DoorError(f"{scheme.name}: {door} must return a tensor {fault}")
+        raise HookError(f"{scheme.name}: {hook} must return a tensor {fault}")
     return got.to(x.dtype)
 
 
@@ -120,25 +120,25 @@ def ask_state(
     raise _refused(scheme, "token_state", wanted, got)
 
 
-def _refused(scheme: Scheme, door: str, wanted: str, got: object) -> DoorError:
-    """Return the error of a door that returned anything else."""
+def _refused(scheme: Scheme, hook: str, wanted: str, got: object) -> HookError:
+    """Return the error of a hook that returned anything else."""
     if isinstance(got, Tensor):
         found = f"{tuple(got.shape)} of {got.dtype}"
     else:
         found = f"{type(got).__name__} {got!r:.40}"
-    return DoorError(f"{scheme.name}: {door} must return {wanted}, got {found}")
+    return HookError(f"{scheme.name}: {hook} must return {wanted}, got {found}")
 
 
 def check_returned(
-    scheme: Scheme, door: str, got: object, shape: Sequence[int], like: Tensor
+    scheme: Scheme, hook: str, got: object, shape: Sequence[int], like: Tensor
 ) -> None:
-    """Check shape, dtype, device and layout of a door's result.
+    """Check shape, dtype, device and layout of a hook's result.
 
     Nothing is broadcast or rounded silently.
 
     Args:
-        scheme: whose door it is.
-        door: what was called.
+        scheme: whose hook it is.
+        hook: what was called.
         got: what it returned.
         shape: it must have, with the axes of `AXES`.
         like: tensor on the right device; if it is of floating point, the least
@@ -159,6 +159,6 @@ def check_returned(
         found = f"{got.dtype} and not {least} or wider"
     else:
         return
-    raise DoorError(
-        f"{scheme.name}: {door} must return {AXES[door]} {tuple(shape)}, got {found}"
+    raise HookError(
+        f"{scheme.name}: {hook} must return {AXES[hook]} {tuple(shape)}, got {found}"
     )

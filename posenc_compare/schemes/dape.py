@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import (
-    DOORS,
+    HOOKS,
     Call,
     Facts,
     Geometry,
@@ -64,7 +64,7 @@ class Dape(Scheme):
             raise ConfigError(f"dape: width must be at least 1, got {width}")
         self.base: Scheme = base.build(geometry)
         check_axes(self.base)
-        doors = {door for door in DOORS if self.base.acts_at(door)} - {"scale"}
+        doors = {door for door in HOOKS if self.base.acts_at(door)} - {"scale"}
         if not doors or doors - {"offset_bias", "pair_bias"}:
             raise ConfigError(
                 f"dape: base must be a scheme that adds a bias and nothing else, "

@@ -12,7 +12,7 @@ Convention: one frequency for each channel, `w_c = base ** (-c / head_dim)`, whe
 has one for two. The trained phase, one per head and channel, is added to the key and
 clamped to [-2 pi, 0], as in lucidrains' code; docs/schemes.md says what that costs.
 Lengths and angles need two channels for one, so heads of queries and keys have twice
-the channels behind the doors.
+the channels behind the hooks.
 """
 
 import math

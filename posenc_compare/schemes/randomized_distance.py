@@ -25,7 +25,7 @@ from torch import Tensor
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes.contract import opened
 from posenc_compare.schemes.scheme import (
-    DOORS,
+    HOOKS,
     Call,
     Geometry,
     Published,
@@ -67,7 +67,7 @@ class RandomizedDistance(Wrapper):
             )
         super().__init__(geometry, scheme.build(geometry))
         check_axes(self)
-        doors = {door for door in DOORS if self.inner.acts_at(door)} - {"scale"}
+        doors = {door for door in HOOKS if self.inner.acts_at(door)} - {"scale"}
         if doors != {"offset_bias"} or self.inner.facts.per_layer:
             raise ConfigError(
                 f"randomized_distance: scheme must have a bias of the offset alone and "

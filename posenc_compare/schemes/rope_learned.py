@@ -6,8 +6,8 @@ all heads, or one for each head.
 Formula: pair m at position p rotates by `p * exp(f_m)`, or `p * exp(f_hm)`.
 Source: Zhang et al. 2025, arXiv:2512.07805 (GRAPE-M without context), from the
 authors' released code, whose division of f by a constant, a smaller learning rate, is
-left out. `le_rope` has one set for all layers. AdaRoPE (Wang et al. 2026) is said to
-find that each head needs its own, with a temperature: that this is its form is
+left out. LeRoPE is said to have one set for all layers. AdaRoPE (Wang et al. 2026) is
+said to find that each head needs its own, with a temperature: that this is its form is
 unverified.
 Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 Each layer has frequencies of its own.

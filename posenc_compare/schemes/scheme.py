@@ -1,12 +1,12 @@
 """The attention hook: what a positional scheme declares, does and is given.
 
-A scheme is a class with one method per place, called a door. Every door returns
-its input unchanged, or nothing to add, so the class with no door overridden is
+A scheme is a class with one method per place, called a hook. Every hook returns
+its input unchanged, or nothing to add, so the class with no hook overridden is
 attention without positional encoding (NoPE), and the attention code needs no
-branch per scheme. `docs/hooks.md` explains each door, and `docs/schemes.md` lists the
-doors of every published scheme.
+branch per scheme. `docs/hooks.md` explains each hook, and `docs/schemes.md` lists the
+hooks of every published scheme.
 
-Beside the class stands what a scheme declares (`Facts`, `Published`) and what its doors
+Beside the class stands what a scheme declares (`Facts`, `Published`) and what its hooks
 are given: the sizes (`Geometry`), and one attention call (`Call`).
 """
 
@@ -128,11 +128,11 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Call:
-    """What one attention call knows; passed to the doors that need all of it.
+    """What one attention call knows; passed to the hooks that need all of it.
 
     Attributes:
-        q: `(batch, heads, query, head_dim)` queries before the door `query`.
-        k: `(batch, heads, key, head_dim)` keys before the door `key`.
+        q: `(batch, heads, query, head_dim)` queries before the hook `query`.
+        k: `(batch, heads, key, head_dim)` keys before the hook `key`.
         q_positions: `(batch or 1, query)` int64, or float64 if they are real; schemes
             of several axes get a last axis more.
         k_positions: `(batch or 1, key)`, likewise.
@@ -147,7 +147,7 @@ class Call:
         window: a query sees itself and the `window - 1` keys before it, and without
             `causal` as many after it. None: there is no such limit.
         prefix: how many first keys all queries see, one number or `(batch,)` int64.
-        drawn: what the door `draw` returned for this forward pass, or None.
+        drawn: what the hook `draw` returned for this forward pass, or None.
         shared: what all layers of a forward pass compute once.
         first: which key is the first query; -1: the queries are the last keys.
         query_segments: `(batch, query)` int64, where keys are another text. None:
@@ -387,7 +387,7 @@ class Facts:
             every scheme that reads no ids.
         mixes_heads: True if a head's logits depend on those of other heads.
         widens: how many times as many channels the heads of queries and keys have
-            behind the doors `query` and `key`.
+            behind the hooks `query` and `key`.
         hides: True if it hides keys that the mask shows.
         window: how many tokens its layer lets a query see, itself included, unless the
             mask has a narrower window. None: no limit.
@@ -417,8 +417,8 @@ class Facts:
         return functools.partial(Facts, **fields), ()
 
 
-ON_CALL = ("query", "key", "offset_bias")  # doors that may ask for the call
-DOORS = (
+ON_CALL = ("query", "key", "offset_bias")  # hooks that may ask for the call
+HOOKS = (
     "positions",
     "draw",
     "embed",
@@ -432,7 +432,7 @@ DOORS = (
     "weights",
     "values",
 )
-"""The doors of a scheme, in the order of a pass."""
+"""The hooks of a scheme, in the order of a pass."""
 
 
 class Scheme(nn.Module):
@@ -460,7 +460,7 @@ class Scheme(nn.Module):
         self.geometry = geometry
 
     def __init_subclass__(cls) -> None:
-        """Refuse loose facts, find who asks for the call, check ids of other doors."""
+        """Refuse loose facts, find who asks for the call, check ids of other hooks."""
         super().__init_subclass__()
         for fact in fields(Facts):
             if fact.name in vars(cls):
@@ -469,13 +469,13 @@ class Scheme(nn.Module):
                     f"got an attribute; facts = Facts({fact.name}=...) would work"
                 )
         cls.asks_call = frozenset(
-            door
-            for door in ON_CALL
-            if "call" in inspect.signature(getattr(cls, door)).parameters
+            hook
+            for hook in ON_CALL
+            if "call" in inspect.signature(getattr(cls, hook)).parameters
         )
-        for door, checked in (("positions", _on_ids), ("embed", _on_tokens)):
-            if door in vars(cls):
-                setattr(cls, door, checked(vars(cls)[door]))
+        for hook, checked in (("positions", _on_ids), ("embed", _on_tokens)):
+            if hook in vars(cls):
+                setattr(cls, hook, checked(vars(cls)[hook]))
 
     @classmethod
     def defaults_at(cls, length: int, lengths: Lengths = "scaled") -> dict[str, int]:
@@ -488,9 +488,9 @@ class Scheme(nn.Module):
         built = cls(Geometry(length=length, lengths=lengths))
         return {option: getattr(built, option) for option in cls.published}
 
-    def acts_at(self, door: str) -> bool:
-        """Return whether this scheme overrides the door of that name."""
-        return getattr(type(self), door) is not getattr(Scheme, door)
+    def acts_at(self, hook: str, /) -> bool:
+        """Return whether this scheme overrides the hook of that name."""
+        return getattr(type(self), hook) is not getattr(Scheme, hook)
 
     def positions(
         self, positions: Tensor, generator: torch.Generator | None = None
@@ -526,7 +526,7 @@ class Scheme(nn.Module):
     def query(self, q: Tensor, positions: Tensor) -> Tensor:
         """Change queries `(batch, heads, query, head_dim)`.
 
-        This door, `key` and `offset_bias` are given the call too where they have one
+        This hook, `key` and `offset_bias` are given the call too where they have one
         more parameter, `call: Call | None = None`. It is None outside attention.
         """
         return q
@@ -542,7 +542,7 @@ class Scheme(nn.Module):
     def query_init_gain(self, head_dim: int) -> float:
         """Return the initial gain of the query projection, 1 by default.
 
-        Not a door. It is used only when training from scratch.
+        Not a hook. It is used only when training from scratch.
         """
         return 1.0
 
@@ -604,7 +604,7 @@ class Scheme(nn.Module):
     def schemes_for_length(self, length: int) -> dict[str, "Scheme"]:
         """Return schemes that may replace this one at another length, by name.
 
-        Not a door. A test beyond the training length tries each of them with the
+        Not a hook. A test beyond the training length tries each of them with the
         trained weights. They have no parameters of their own.
 
         Args:
@@ -613,52 +613,53 @@ class Scheme(nn.Module):
         return {}
 
 
-def _on_ids(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return the door `positions` such that it sees int64, or real ids as float64."""
+def _on_ids(hook: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the hook `positions` such that it sees int64, or real ids as float64."""
 
-    @functools.wraps(door)
+    @functools.wraps(hook)
     def positions(
         self: Scheme, positions: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
         ids = position_ids(f"{self.name}: positions", positions, self)
-        return door(self, ids, generator)
+        return hook(self, ids, generator)
 
     return positions
 
 
-def _on_tokens(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return the door `embed` such that it sees int64, or the real numbers of CAPE."""
+def _on_tokens(hook: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the hook `embed` such that it sees int64, or the real numbers of CAPE."""
 
-    @functools.wraps(door)
+    @functools.wraps(hook)
     def embed(self: Scheme, x: Tensor, positions: Tensor) -> Tensor:
         real = isinstance(positions, Tensor) and positions.is_floating_point()
         if not real:
             positions = whole_numbers(f"{self.name}: positions", positions)
         try:
-            return door(self, x, positions)
+            return hook(self, x, positions)
         except ConfigError as error:  # of shared code, which knows no scheme
             raise error.of(self.name) from error
 
     return embed
 
 
-# Doors whose results cannot be left out for single tokens.
+# Hooks whose results cannot be left out for single tokens.
 ON_EVERY_TOKEN = ("token_state", "scores", "weights", "values")
 
 
 def why_all_placed(scheme: Scheme) -> str:
     """Return why every token needs a position, or nothing.
 
-    A token without one is left out at the doors `embed`, `query` and `key`, and of the
-    bias. That has a meaning if a scheme changes attention at no other door, and each
+    A token without one is left out at the hooks `embed`, `query` and `key`, and of the
+    bias. That has a meaning if a scheme changes attention at no other hook, and each
     token by its position alone.
     """
-    acts = [door for door in ON_EVERY_TOKEN if scheme.acts_at(door)]
+    acts = [hook for hook in ON_EVERY_TOKEN if scheme.acts_at(hook)]
     if acts:
         return f"it acts at {' and '.join(acts)}"
-    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
-    if any(part.family == "contextual" or part.facts.by_order for part in parts):
-        return "it depends on what tokens are, or on their order"
+    for part in (part for part in scheme.modules() if isinstance(part, Scheme)):
+        turns = part.acts_at("query") or part.acts_at("key")
+        if part.facts.by_order or (part.family == "contextual" and turns):
+            return "it counts tokens, or changes queries by more than their position"
     if scheme.facts.mixes_heads or scheme.facts.widens != 1:
         return "it changes heads together, or their width"
     return ""

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import (
-    DOORS,
+    HOOKS,
     Call,
     Facts,
     Geometry,
@@ -69,8 +69,8 @@ class Tupe(Scheme):
             raise ConfigError(f"tupe: length must be at least 1, got {length}")
         self.offsets: Scheme = relative.build(geometry)
         check_axes(self.offsets)
-        doors = {door for door in DOORS if self.offsets.acts_at(door)}
-        if doors - {"offset_bias", "scale"}:
+        hooks = {hook for hook in HOOKS if self.offsets.acts_at(hook)}
+        if hooks - {"offset_bias", "scale"}:
             raise ConfigError(
                 f"tupe: relative must be a scheme that adds a bias of the offset and "
                 f"nothing else, got {relative.label!r}"

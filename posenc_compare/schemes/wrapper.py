@@ -1,7 +1,7 @@
 """A scheme around another one.
 
-A wrapper passes every door, fact and question on to the scheme inside it. Its
-subclasses override what they change: the position ids, one door, or which scheme is
+A wrapper passes every hook, fact and question on to the scheme inside it. Its
+subclasses override what they change: the position ids, one hook, or which scheme is
 inside.
 """
 
@@ -29,9 +29,9 @@ class Wrapper(Scheme):
         both = inner.facts.real and type(self).facts.real
         self.facts = replace(inner.facts, real=both)
 
-    def acts_at(self, door: str) -> bool:
-        own = getattr(type(self), door) is not getattr(Wrapper, door)
-        return own or self.inner.acts_at(door)
+    def acts_at(self, hook: str, /) -> bool:
+        own = getattr(type(self), hook) is not getattr(Wrapper, hook)
+        return own or self.inner.acts_at(hook)
 
     def positions(
         self, positions: Tensor, generator: torch.Generator | None = None

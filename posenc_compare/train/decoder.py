@@ -146,7 +146,7 @@ class Decoder(nn.Module):
         """Go on without positions, for good: `nope` takes the place of every scheme.
 
         Where a scheme has another `scale` than `nope`, queries take it over. What it
-        multiplies at other doors, as the temperature of YaRN, goes with it.
+        multiplies at other hooks, as the temperature of YaRN, goes with it.
         """
         nope = Variant("nope")
         dropped = [nope.build(scheme.geometry) for scheme in self.own]

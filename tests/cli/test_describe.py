@@ -104,7 +104,7 @@ def test_a_paper_named_twice_is_cited_once() -> None:
     ("name", "lines"),
     [
         ("rope", ["Acts at: query, key", "adjacent | half", "10000.0"]),
-        ("nope", ["Acts at: no door", "Depends on: nothing", "Parameters: none\n"]),
+        ("nope", ["Acts at: no hook", "Depends on: nothing", "Parameters: none\n"]),
         (
             "shape",
             ["Acts at: positions, embed", "Depends on: the positions themselves"],

@@ -24,7 +24,7 @@ from support.processes import fields, gone_within
 from torch import Tensor
 
 from posenc_compare.attention import attention
-from posenc_compare.errors import DoorError
+from posenc_compare.errors import HookError
 from posenc_compare.records.store import SCHEMA
 from posenc_compare.run.compute import compute
 from posenc_compare.schemes import Call, Geometry, Scheme
@@ -35,7 +35,7 @@ HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"
 PLUGIN = str(SUPPORT / "hostile_schemes.py")
 MEBI = 1 << 20
-DOORS = ("embed", "query", "key", "offset_bias", "pair_bias")
+HOOKS = ("embed", "query", "key", "offset_bias", "pair_bias")
 WRONG = ("scalar", "column", "row", "short", "meta", "sparse", "whole", "bool")
 WRONG += ("complex", "none", "tuple", "text")
 LIKE_INPUT = ("narrow", "leaf")  # what these are depends on what came in
@@ -107,13 +107,13 @@ def zoo(tmp_path_factory: pytest.TempPathFactory):
         (folder / f"{name}.py").write_text(MEDDLE.replace("NAME", name))
         plugins.append(str(folder / f"{name}.py"))
     schemes = ["meddle_*"]
-    schemes += [f"raises:what={w};where={p}" for w in TYPES for p in ("init", "door")]
+    schemes += [f"raises:what={w};where={p}" for w in TYPES for p in ("init", "hook")]
     schemes += [f"dies:how={how}" for how in DEATHS]
     schemes += ["hog"]
     schemes += [f"speaks:how={how}" for how in SPEECH]
-    schemes += [f"bent:door={d};returned={r}" for d in DOORS for r in ("right", *WRONG)]
-    schemes += [f"bent:door={d};returned={r}" for d in DOORS[:3] for r in LIKE_INPUT]
-    schemes += [f"bent:door=scores;returned={r}" for r in ("right", "column", "none")]
+    schemes += [f"bent:hook={d};returned={r}" for d in HOOKS for r in ("right", *WRONG)]
+    schemes += [f"bent:hook={d};returned={r}" for d in HOOKS[:3] for r in LIKE_INPUT]
+    schemes += [f"bent:hook=scores;returned={r}" for r in ("right", "column", "none")]
     schemes += ["nope", "rope", "alibi"]  # last, where they would meet the others
     measures = ["shift_error"]
     told = ask(folder, ",".join(schemes), measures, plugins=plugins)
@@ -192,7 +192,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("trained")
     (folder / "text").write_bytes(bytes(range(32, 127)) * 60)
     schemes = ["nope", *POISONS, "poison"]
-    schemes += [f"bent:door={door};returned=detached" for door in DOORS[:3]]
+    schemes += [f"bent:hook={hook};returned=detached" for hook in HOOKS[:3]]
     more = {"corpus": str(folder / "text"), "steps": 6, "plugins": [PLUGIN]}
     more["limits"] = {"workers": 1}
     measures = ["extrapolation", "smoothness"]
@@ -233,31 +233,31 @@ def test_no_file_holds_a_number_that_is_none(trained, posenc, tmp_path: Path) ->
         assert not words & {"nan", "inf", "-inf", "infinity", "-infinity"}, path
 
 
-# --- F22: what a door returns ------------------------------------------------------
+# --- F22: what a hook returns ------------------------------------------------------
 
 
-def test_a_door_that_returns_what_does_not_fit_is_refused(records) -> None:
+def test_a_hook_that_returns_what_does_not_fit_is_refused(records) -> None:
     refused = 0
     for record in labelled(records, "bent").values():
         options = record["spec"]["scheme"]["options"]
-        door = options.get("door", "embed")
+        hook = options.get("hook", "embed")
         returned = options.get("returned", "right")
-        if returned == "right" or (door, returned) in ADDS_NOTHING:
+        if returned == "right" or (hook, returned) in ADDS_NOTHING:
             assert record["status"] == "ok", record["error"]
             continue
         refused += 1
-        assert record["status"] == "failed", (door, returned, record["error"])
+        assert record["status"] == "failed", (hook, returned, record["error"])
         shape = r"must return (\([a-z_, ]+\) \([0-9, ]+\)|a tensor without .*), got \S"
-        assert re.match(rf"bent: {door} {shape}", record["error"]), record["error"]
+        assert re.match(rf"bent: {hook} {shape}", record["error"]), record["error"]
         assert record["provenance"]["attempts"] == 1
-    assert refused == len(DOORS) * len(WRONG) - len(ADDS_NOTHING) + 6 + 2
+    assert refused == len(HOOKS) * len(WRONG) - len(ADDS_NOTHING) + 6 + 2
 
 
 def test_a_tensor_of_an_odd_layout_is_as_good() -> None:
     asked = {"measures": ["perturbation"], "plugins": [PLUGIN]}
     plain = None
-    for door in DOORS:
-        schemes = f"nope,bent:door={door},bent:door={door};returned=strided"
+    for hook in HOOKS:
+        schemes = f"nope,bent:hook={hook},bent:hook={hook};returned=strided"
         nope, right, odd = (
             compute(cell, Progress()).to_json()["rows"]
             for cell in cells({**asked, "schemes": schemes})
@@ -271,25 +271,25 @@ def test_a_tensor_of_an_odd_layout_is_as_good() -> None:
 
 
 def test_a_gradient_that_is_cut_is_refused(trained) -> None:
-    for door in DOORS[:3]:
-        label = f"bent:door={door};returned=detached".replace("door=embed;", "")
+    for hook in HOOKS[:3]:
+        label = f"bent:hook={hook};returned=detached".replace("hook=embed;", "")
         record = trained[3][label, "extrapolation"]
         assert record["status"] == "failed"
         assert "with the gradient of its input, got one without" in record["error"]
 
 
-@pytest.mark.parametrize("door", ["embed", "key", "offset_bias"])
-def test_a_code_that_does_not_fit_is_refused(door: str) -> None:
-    schemes = ",".join(f"bent:door={door};returned={word}" for word in WRONG)
+@pytest.mark.parametrize("hook", ["embed", "key", "offset_bias"])
+def test_a_code_that_does_not_fit_is_refused(hook: str) -> None:
+    schemes = ",".join(f"bent:hook={hook};returned={word}" for word in WRONG)
     found = cells({"schemes": schemes, "measures": ["smoothness"], "plugins": [PLUGIN]})
     assert len(found) == len(WRONG)
     for cell in found:
         record = compute(cell, Progress()).to_json()
-        if (door, cell.variant.options["returned"]) in ADDS_NOTHING:
+        if (hook, cell.variant.options["returned"]) in ADDS_NOTHING:
             assert record["status"] == "ok"
         else:
             assert record["status"] == "failed"
-            assert record["error"].startswith(f"bent: {door} must return (")
+            assert record["error"].startswith(f"bent: {hook} must return (")
             assert ", got " in record["error"]
 
 
@@ -321,9 +321,9 @@ def test_a_pair_bias_may_lack_batch_and_heads_alone() -> None:
     for shape in ((5, 5), (1, 5, 5), (3, 5, 5), (1, 1, 5, 5), (2, 1, 5, 5)):
         assert torch.equal(run(lambda *_, s=shape: 0.1 * past.expand(s)), whole)
     for shape in ((), (5,), (5, 1), (1, 5), (2, 5, 5), (3, 1, 5, 5), (1, 2, 3, 5, 5)):
-        with pytest.raises(DoorError, match=r"\(2, 3, 5, 5\), got \("):
+        with pytest.raises(HookError, match=r"\(2, 3, 5, 5\), got \("):
             run(lambda *_, s=shape: torch.zeros(s))
-    with pytest.raises(DoorError, match="must return a function or None, got str"):
+    with pytest.raises(HookError, match="must return a function or None, got str"):
         run("text")
 
 

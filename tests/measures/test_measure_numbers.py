@@ -74,11 +74,11 @@ def test_changes_of_queries_and_keys_are_each_their_own() -> None:
     found = values(perturbation(Variant("rope"), probe, Progress()))
     x = probe.normal("tokens", 1, 16, 16)
     scheme, places = probe.build(Variant("rope")), probe.arange(16)
-    for door in ("query", "key"):
-        before = probe.heads_of(x, door)
-        after = getattr(scheme, door)(before, places)
+    for hook in ("query", "key"):
+        before = probe.heads_of(x, hook)
+        after = getattr(scheme, hook)(before, places)
         sizes = (after - before).norm(dim=-1) / before.norm(dim=-1)
-        assert found["relative_size", None, door] == pytest.approx(float(sizes.mean()))
+        assert found["relative_size", None, hook] == pytest.approx(float(sizes.mean()))
     assert found["relative_size", None, "query"] != found["relative_size", None, "key"]
 
 

@@ -9,7 +9,7 @@ from schemes.tools import close, content_plus, seeded, vectors
 from torch import Tensor
 
 from posenc_compare.attention import Mask, attention
-from posenc_compare.schemes import DOORS, create
+from posenc_compare.schemes import HOOKS, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
 
@@ -30,9 +30,9 @@ class TestNope(LogitTests):
         return out
 
 
-def test_overrides_no_door_and_has_no_parameters() -> None:
+def test_overrides_no_hook_and_has_no_parameters() -> None:
     scheme = create("nope")
-    assert [door for door in DOORS if scheme.acts_at(door)] == []
+    assert [hook for hook in HOOKS if scheme.acts_at(hook)] == []
     assert list(scheme.state_dict()) == []
     assert rotation_angles(scheme, torch.arange(3)) is None
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session
 from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import DOORS, Geometry, Scheme
+from posenc_compare.schemes import HOOKS, Geometry, Scheme
 from posenc_compare.variants import Variant, labelled, option_types
 
 LENGTH, HEADS, WIDTH, FED, WINDOW, REACH, LONGEST = 9, 4, 8, 5, 3, 40, 60
@@ -252,7 +252,7 @@ NESTED = {
 
 
 def expected(name: str) -> str:
-    """Return a letter for each column, by the doors of a scheme and its scale.
+    """Return a letter for each column, by the hooks of a scheme and its scale.
 
     `=` equals what the pair means, a slow reference for dape, log_length, log,
     distance, sink and tupe; `x` is refused.
@@ -260,19 +260,19 @@ def expected(name: str) -> str:
     scheme = built(Variant(name))
     if scheme.facts.axes > 1:
         return "x" * len(COLUMNS)
-    doors = {door for door in DOORS if scheme.acts_at(door)}
-    before = doors & {"positions", "draw", "embed"}
-    biases = doors & {"offset_bias", "pair_bias"}
+    hooks = {hook for hook in HOOKS if scheme.acts_at(hook)}
+    before = hooks & {"positions", "draw", "embed"}
+    biases = hooks & {"offset_bias", "pair_bias"}
     refused = set()
     if before:
         refused |= {"mix, first", "mix, second", "window"}
-    if not doors - biases <= {"scale"} or not biases:
+    if not hooks - biases <= {"scale"} or not biases:
         refused |= {"dape"}
     if "dape" in refused or "pair_bias" in biases or scheme.facts.per_layer:
         refused |= {"distance"}
-    if "weights" in doors:
+    if "weights" in hooks:
         refused |= {"sink"}
-    if doors - {"offset_bias", "scale"}:
+    if hooks - {"offset_bias", "scale"}:
         refused |= {"tupe"}
     return "".join("x" if column in refused else "=" for column in COLUMNS)
 

@@ -1,10 +1,10 @@
-"""A wrapper that changes nothing is the scheme inside it, through every door."""
+"""A wrapper that changes nothing is the scheme inside it, through every hook."""
 
 import pytest
 import torch
 from schemes.tools import normal, perturbed
 
-from posenc_compare.schemes import DOORS, SCHEMES, Geometry, Scheme, Variant
+from posenc_compare.schemes import HOOKS, SCHEMES, Geometry, Scheme, Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.schemes.wrapper import Wrapper
 
@@ -24,7 +24,7 @@ def test_facts_are_those_of_the_scheme_inside(name: str) -> None:
     inner = built(name)
     outer = Wrapper(GEOMETRY, inner)
     assert outer.facts == inner.facts
-    assert [outer.acts_at(d) for d in DOORS] == [inner.acts_at(d) for d in DOORS]
+    assert [outer.acts_at(d) for d in HOOKS] == [inner.acts_at(d) for d in HOOKS]
     assert outer.scale(8) == inner.scale(8)
     assert outer.query_init_gain(8) == inner.query_init_gain(8)
     angles, expected = (rotation_angles(s, torch.arange(5)) for s in (outer, inner))

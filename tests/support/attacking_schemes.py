@@ -77,7 +77,7 @@ DEEDS = {
 
 @register("evil", family="absolute")
 class Evil(Scheme):
-    """Raise, die, pause or lie at the call of a door."""
+    """Raise, die, pause or lie at the call of a hook."""
 
     now = ""
 

@@ -66,14 +66,14 @@ FAULTS: dict[str, Any] = {
 
 @register("raises", family="absolute")
 class Raises(Scheme):
-    """Raise in the constructor or in a door."""
+    """Raise in the constructor or in a hook."""
 
     def __init__(
         self,
         geometry: Geometry,
         *,
         what: str = "value",
-        where: Literal["init", "door"] = "door",
+        where: Literal["init", "hook"] = "hook",
     ) -> None:
         super().__init__(geometry)
         self.what = what
@@ -109,40 +109,40 @@ BENDS: dict[str, Any] = {
 
 @register("bent", family="absolute")
 class Bent(Scheme):
-    """Return from one door what does not fit, or what does in an odd layout."""
+    """Return from one hook what does not fit, or what does in an odd layout."""
 
     def __init__(
-        self, geometry: Geometry, *, door: str = "embed", returned: str = "right"
+        self, geometry: Geometry, *, hook: str = "embed", returned: str = "right"
     ) -> None:
         super().__init__(geometry)
-        self.door = door
+        self.hook = hook
         self.bend = BENDS[returned]
 
-    def acts_at(self, door: str) -> bool:
-        return door == self.door
+    def acts_at(self, hook: str) -> bool:
+        return hook == self.hook
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         moved = x + positions[..., None].to(x.dtype)
-        return self.bend(moved) if self.door == "embed" else x
+        return self.bend(moved) if self.hook == "embed" else x
 
     def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return self.bend(q * 1.5) if self.door == "query" else q
+        return self.bend(q * 1.5) if self.hook == "query" else q
 
     def key(self, k: Tensor, positions: Tensor) -> Tensor:
         moved = k * (1 + positions[..., None, :, None].to(k.dtype))
-        return self.bend(moved) if self.door == "key" else k
+        return self.bend(moved) if self.hook == "key" else k
 
     def offset_bias(self, offsets: Tensor) -> Any:
         heads = torch.arange(self.geometry.heads)[:, None] + 1.0
-        return self.bend(heads * offsets) if self.door == "offset_bias" else None
+        return self.bend(heads * offsets) if self.hook == "offset_bias" else None
 
     def pair_bias(self, call: Call) -> Any:
-        if self.door != "pair_bias":
+        if self.hook != "pair_bias":
             return None
         return lambda b, h, i, j: self.bend((i - j) * (h + b + 1.0))
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
-        return self.bend(logits * 2) if self.door == "scores" else logits
+        return self.bend(logits * 2) if self.hook == "scores" else logits
 
 
 @register("unsteady", family="absolute")

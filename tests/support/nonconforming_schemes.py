@@ -325,15 +325,15 @@ class Gradient(Rope):
 
 @register("faulty_misspelt", family="bias", source="nobody 2026")
 class Misspelt(Scheme):
-    """Override no door, for it is misspelt."""
+    """Override no hook, for it is misspelt."""
 
     def ofset_bias(self, offsets: Tensor) -> Tensor:
         return -offsets.abs().double().expand(self.geometry.heads, -1)
 
 
-@register("faulty_doorless", family="bias", source="nobody 2026")
-class Doorless(Scheme):
-    """Override no door."""
+@register("faulty_hookless", family="bias", source="nobody 2026")
+class Hookless(Scheme):
+    """Override no hook."""
 
 
 @register("faulty_raises", family="absolute", source="nobody 2026")
