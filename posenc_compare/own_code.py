@@ -33,7 +33,7 @@ NUMBERS = 2
 DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
 SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
-DECLARED = {"source", "real"}  # by a decorator: the paper, and which ids are refused
+DECLARED = {"source", "real", "own_text"}  # the paper, and what a scheme refuses
 
 Form = object  # of JSON
 Words = Callable[[ast.expr], Form]

@@ -120,7 +120,10 @@ def looks_for_its_own_key(scheme: Scheme) -> bool:
     """Return whether a scheme has no meaning where keys are another text."""
     parts = [scheme, *(part for part in scheme.modules() if isinstance(part, Scheme))]
     return any(
-        part.facts.causal_only or part.acts_at("token_state") or part.facts.window
+        part.facts.causal_only
+        or part.facts.own_text
+        or part.acts_at("token_state")
+        or part.facts.window
         for part in parts
     )
 

@@ -304,7 +304,8 @@ def _one_text(scheme: Scheme, why: str) -> str:
 def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
     """Refuse a scheme or a mask that has no meaning where keys are another text."""
     facts = scheme.facts
-    if facts.causal_only or facts.window or scheme.acts_at("token_state"):
+    alone = facts.causal_only or facts.own_text or facts.window
+    if alone or scheme.acts_at("token_state"):
         raise ConfigError(_one_text(scheme, why))
     if mask.within_one_text:
         raise ConfigError(

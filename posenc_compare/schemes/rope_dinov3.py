@@ -37,6 +37,7 @@ FAULT = "coordinates span the whole image, so cells beyond a part of it count"
     family="rotary",
     source="Siméoni et al. 2025, arXiv:2508.10104",
     axes=2,
+    own_text=True,
 )
 class RopeDinov3(Rotation):
     """Rotate by row and column in sides of the image. Has no parameters.

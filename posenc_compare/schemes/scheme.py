@@ -385,6 +385,7 @@ class Facts:
         by_order: True if it counts tokens and never reads position ids.
         real: True if position ids may be real numbers. Set by `@register`; True for
             every scheme that reads no ids.
+        own_text: True if keys of another text have no meaning. Set by `@register`.
         mixes_heads: True if a head's logits depend on those of other heads.
         widens: how many times as many channels the heads of queries and keys have
             behind the hooks `query` and `key`.
@@ -401,6 +402,7 @@ class Facts:
     relative: bool | None = None
     by_order: bool = False
     real: bool = False
+    own_text: bool = False
     mixes_heads: bool = False
     widens: int = 1
     hides: bool = False
@@ -669,7 +671,13 @@ S = TypeVar("S", bound=type[Scheme])
 
 
 def register(
-    name: str, *, family: str, source: str = "", axes: int = 1, real: bool = False
+    name: str,
+    *,
+    family: str,
+    source: str = "",
+    axes: int = 1,
+    real: bool = False,
+    own_text: bool = False,
 ) -> Callable[[S], S]:
     """File a scheme class under a name and return it unchanged.
 
@@ -679,6 +687,7 @@ def register(
         source: authors, year, arXiv id.
         axes: how many coordinates a position has.
         real: whether position ids may be real numbers.
+        own_text: whether keys of another text have no meaning.
 
     Raises:
         ConfigError: if the family is unknown, or the name is taken or not valid.
@@ -708,9 +717,8 @@ def register(
         if relative is None:
             relative = family != "absolute"
         reads_no_ids = scheme.facts.by_order or family == "none"
-        scheme.facts = replace(
-            scheme.facts, axes=axes, relative=relative, real=real or reads_no_ids
-        )
+        declared = {"axes": axes, "relative": relative, "own_text": own_text}
+        scheme.facts = replace(scheme.facts, **declared, real=real or reads_no_ids)
         return scheme
 
     return file
