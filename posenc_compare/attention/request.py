@@ -285,7 +285,7 @@ def _of_each_offset(scheme: Scheme, call: Call) -> PairBias | None:
     asked = [part for part in parts if part is not None]
     if not asked:
         return None
-    values = torch.cat(asked, dim=1).unflatten(1, offsets.shape)
+    values = torch.cat(asked, dim=1).reshape(-1, *offsets.shape)
     values = values.expand(-1, batch, -1, -1)  # (heads, batch, query, key)
     return lambda b, h, i, j: values[h, b, i, j]
 

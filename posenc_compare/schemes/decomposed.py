@@ -102,7 +102,9 @@ class Decomposed(Scheme):
         wide = torch.promote_types(call.q.dtype, torch.float32)
         products = call.q.to(wide) @ table.to(wide).mT  # (batch, heads, query, offset)
         one = picked(products, before)
-        other = picked(products, (before + 1).clamp(max=last))
+        # A tensor of its own, for flex learns through one index of a tensor alone.
+        after = torch.cat([products[..., 1:], products[..., -1:]], dim=-1)
+        other = picked(after, before)
 
         def pair(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             part = share[b, i, j].to(wide)
