@@ -37,6 +37,7 @@ def test_every_byte_beyond_the_training_length_is_read_once_in_order(
 ) -> None:
     task = Language(setting)
     batch = task.sliding(context, stride)
+    assert batch is not None
     places = counted(batch.targets, batch)
     wanted = task.windows[:, LENGTH + 1 :]
     assert places.reshape(WINDOWS, -1).tolist() == wanted.tolist()
@@ -56,6 +57,7 @@ def test_sliding_windows_give_what_the_network_says_of_each_byte(
     geometry = Geometry(model_dim=16, heads=2, length=LENGTH)
     model = Decoder(Variant("sinusoidal"), 1, geometry, seed=0).eval()
     batch = task.sliding(8, 2)
+    assert batch is not None
     found = counted(evaluate(model, batch, autocast=False), batch).reshape(WINDOWS, -1)
     for window, bits in zip(task.windows, found, strict=True):
         for place, byte in enumerate(bits, LENGTH):
