@@ -229,3 +229,10 @@ def test_all_schemes_of_several_axes_serve_them() -> None:
     several = [name for name in NAMES if SCHEMES.get(name).facts.axes > 1]
     assert {name for name in several if why_all_placed(make(name))} == set()
     assert len(several) >= 11
+
+
+def test_a_scheme_that_places_tokens_by_all_ids_is_refused() -> None:
+    scheme = make("cape", centred=True)
+    with pytest.raises(ConfigError, match="cape: needs a position for every token"):
+        Session(scheme, ids_of(scheme), placed=PLACED)
+    Session(scheme, ids_of(scheme))

@@ -235,3 +235,15 @@ def test_a_scheme_that_rounds_them_fails_the_check(name: str) -> None:
     found = run_check(Subject(Variant(f"faulty_{name}"), FAULTY), "C19")
     assert found.state == "failed"
     assert "logits that half a position changes" in found.detail
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float32_layers_read_them(name: str) -> None:
+    scheme = make(name, length=64).float()
+    if scheme.facts.real and scheme.facts.axes == 1:
+        given = {part: x.float() for part, x in inputs(scheme, 4).items()}
+        x = normal(2, 4, scheme.geometry.model_dim).float()
+        ids = torch.arange(4).double()
+        got = Session(scheme, ids).attend(0, **given, x=x)
+        wanted = Session(scheme, torch.arange(4)).attend(0, **given, x=x)
+        assert torch.allclose(got, wanted, rtol=0, atol=1e-5)

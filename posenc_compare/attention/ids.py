@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.schemes.contract import ask_positions
 from posenc_compare.schemes.scheme import (
     Scheme,
     asserted,
@@ -110,6 +111,27 @@ def check_placed(scheme: Scheme) -> None:
         raise ConfigError(
             f"{scheme.name}: needs a position for every token, since {why}, got "
             f"placed; rope and rope_2d serve tokens without one"
+        )
+
+
+def check_apart(scheme: Scheme, ids: Tensor, placed: Tensor) -> None:
+    """Raise `ConfigError` if tokens without a position move those with one.
+
+    Args:
+        scheme: that places tokens.
+        ids: `filled`, with the first id that a sequence has.
+        placed: `(..., seq)` bool.
+    """
+    axes = scheme.facts.axes
+    axis = -1 if axes == 1 else -2
+    last = filled(ids.flip(axis), placed.flip(-1), axes).flip(axis)
+    there = placed.to(ids.device)
+    both = (ask_positions(scheme, one, None) for one in (ids, last))
+    moved = torch.ne(*both)
+    if (moved & (there if axes == 1 else there[..., None])).any():
+        raise ConfigError(
+            f"{scheme.name}: needs a position for every token, since it places each "
+            f"by all ids, got placed; rope and rope_2d serve tokens without one"
         )
 
 

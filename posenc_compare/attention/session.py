@@ -24,7 +24,12 @@ import torch
 from torch import Tensor
 
 from posenc_compare.attention.backends import BACKENDS, ORDER, Path, choose, plain
-from posenc_compare.attention.ids import check_placed, checked_placed, filled
+from posenc_compare.attention.ids import (
+    check_apart,
+    check_placed,
+    checked_placed,
+    filled,
+)
 from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
 from posenc_compare.attention.parts import check_parts
 from posenc_compare.attention.plan import (
@@ -128,6 +133,8 @@ class Session:
         self.crosses = key_positions is not None
         if key_positions is None:
             self.places = ask_positions(first, ids, generator)
+            if self.placed is not None:
+                check_apart(first, ids, self.placed)
             real = self.places.is_floating_point()
             self.ids = self.places if real == given.is_floating_point() else given
             self._keys, self._key_placed, drawn_for = self.ids, self.placed, self.ids

@@ -72,7 +72,8 @@ def ask_offsets(
     values = opened(scheme, "offset_bias", offsets, call=call)
     if values is not None:
         shape = (heads, len(offsets))
-        check_returned(scheme, "offset_bias", values, shape, offsets)
+        like = offsets.float() if offsets.is_floating_point() else offsets
+        check_returned(scheme, "offset_bias", values, shape, like)
     return values
 
 
