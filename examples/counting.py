@@ -5,7 +5,8 @@ posenc-compare run --plugin examples/counting.py --preset survey --seeds 100-107
     --schemes alibi,sink:scheme=alibi,nope,sinusoidal
 
 A softmax averages over tokens, so it gives shares of symbols, not counts. It can count
-if a sink or a first token is one share of a known size, or if positions say how many.
+if it knows the number of tokens: from the share of a sink or a first token, or from
+their positions.
 """
 
 from dataclasses import replace
