@@ -33,10 +33,9 @@ LOADED = re.compile(
 )
 IN_STYLE = re.compile(r"""(?:url\(|@import)\s*["']?((?!data:)[^"')]+)""")
 BUILT_IN = [
-    pytest.param(registry, name, id=f"{registry.kind}-{name}")
+    pytest.param(registry, entry.name, id=f"{registry.kind}-{entry.name}")
     for registry in REGISTRIES
-    for name, entry in registry.entries().items()
-    if entry.module.startswith("posenc_compare.")
+    for entry in registry.built_in()
 ]
 
 

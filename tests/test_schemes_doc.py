@@ -22,11 +22,7 @@ TEXT = (ROOT / "docs" / "schemes.md").read_text(encoding="utf-8")
 HEAD = (
     "| scheme | paper | family | hooks | parameters | options | identities | oracle |"
 )
-BUILT_IN = [
-    name
-    for name, entry in SCHEMES.entries().items()
-    if entry.module.startswith("posenc_compare.")
-]
+BUILT_IN = [entry.name for entry in SCHEMES.built_in()]
 # The fixtures of `test_oracles.py`.
 PACKAGES = {
     "models": "transformers",

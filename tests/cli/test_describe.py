@@ -12,11 +12,7 @@ from posenc_compare.references import ARXIV, cited, entries
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Scheme, register
 
-BUILT_IN = [
-    name
-    for name, entry in SCHEMES.entries().items()
-    if entry.module.startswith("posenc_compare.")
-]
+BUILT_IN = [entry.name for entry in SCHEMES.built_in()]
 SOURCES = {name: SCHEMES.entry(name).facts["source"] for name in BUILT_IN}
 FILES = sorted(Path(schemes.__file__).parent.rglob("*.py"))
 
