@@ -65,7 +65,8 @@ def test_every_scheme_leaves_them_out_or_refuses_them(name: str) -> None:
     alone = Session(scheme, ids[FIRST:], mask=mask)
     embedded = session.embed(x)
     assert torch.equal(embedded[:, :FIRST], x[:, :FIRST])
-    assert torch.equal(embedded[:, FIRST:], alone.embed(x[:, FIRST:]))
+    # A projection of fewer rows may round differently.
+    close(embedded[:, FIRST:], alone.embed(x[:, FIRST:]))
     q, k = given["q"], given["k"]
     logits = session.logits(0, q, k)
     own = alone.logits(0, q[:, :, FIRST:], k[:, :, FIRST:])
