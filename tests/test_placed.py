@@ -237,3 +237,40 @@ def test_a_scheme_that_places_tokens_by_all_ids_is_refused() -> None:
     with pytest.raises(ConfigError, match="cape: needs a position for every token"):
         Session(scheme, ids_of(scheme), placed=PLACED)
     Session(scheme, ids_of(scheme))
+
+
+WHOLE = {"learned_2d", "rope_dinov3", "decomposed", "cape:centred=true"}
+
+
+@pytest.mark.parametrize("padding", [False, True], ids=["packed", "padded"])
+@pytest.mark.parametrize("label", [*NAMES, "cape:centred=true"])
+def test_a_scheme_that_places_tokens_by_all_ids_refuses_several_texts(
+    label: str, padding: bool
+) -> None:
+    name, *centred = label.split(":")
+    scheme = make(name, **({"centred": True} if centred else {}))
+    ids = ids_for(scheme, 8, columns=4)
+    both = torch.cat([ids, ids[:4]])
+    other = 0 if padding else 2
+    mask = Mask(segments=torch.tensor([[1] * 8 + [other] * 4]))
+    if label in WHOLE and not (padding and scheme.facts.axes == 2):
+        with pytest.raises(ConfigError, match=f"^{scheme.name}: needs one text or im"):
+            Session(scheme, both, mask=mask)
+        return
+    Session(scheme, both, mask=mask)
+
+
+def test_padding_with_ids_beyond_an_image_is_refused() -> None:
+    scheme = make("learned_2d")
+    ids = torch.cat([ids_for(scheme, 8, columns=4), torch.full((4, 2), 9)])
+    mask = Mask(causal=False, segments=torch.tensor([[1] * 8 + [0] * 4]))
+    with pytest.raises(ConfigError, match="places tokens by all ids, got segments"):
+        Session(scheme, ids, mask=mask)
+    Session(make("rope_2d"), ids, mask=mask)
+
+
+def test_segments_must_have_the_rows_of_the_positions() -> None:
+    ids = torch.arange(12).expand(3, -1)
+    mask = Mask(segments=torch.ones(2, 12, dtype=torch.long))
+    with pytest.raises(ShapeError, match=r"segments must be \(3, 12\), as the pos"):
+        Session(make("cape"), ids, mask=mask)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.contract import ask_positions
+from posenc_compare.schemes.contract import ask_draw, ask_positions
 from posenc_compare.schemes.scheme import (
     Scheme,
     asserted,
@@ -122,17 +122,67 @@ def check_apart(scheme: Scheme, ids: Tensor, placed: Tensor) -> None:
         ids: `filled`, with the first id that a sequence has.
         placed: `(..., seq)` bool.
     """
-    axes = scheme.facts.axes
-    axis = -1 if axes == 1 else -2
-    last = filled(ids.flip(axis), placed.flip(-1), axes).flip(axis)
-    there = placed.to(ids.device)
-    both = (ask_positions(scheme, one, None) for one in (ids, last))
-    moved = torch.ne(*both)
-    if (moved & (there if axes == 1 else there[..., None])).any():
+    if _others_move(scheme, ids, placed.to(ids.device)):
         raise ConfigError(
             f"{scheme.name}: needs a position for every token, since it places each "
             f"by all ids, got placed; rope and rope_2d serve tokens without one"
         )
+
+
+def check_segments(scheme: Scheme, ids: Tensor, segments: Tensor) -> None:
+    """Raise `ConfigError` if tokens of one segment move those of another.
+
+    Args:
+        scheme: that places tokens, or draws from their ids.
+        ids: `(seq,)` or `(batch, seq)`; several axes have a last axis more.
+        segments: `(batch, seq)`; 0 is padding, whose place does not matter.
+    """
+    if not (scheme.acts_at("positions") or scheme.acts_at("draw")):
+        return
+    segments = segments.to(ids.device)
+    last = () if scheme.facts.axes == 1 else (scheme.facts.axes,)
+    batch = ids.shape[:-1] if last else ids.shape
+    if len(batch) == 2 and 1 not in (len(ids), len(segments)):
+        if len(ids) != len(segments):
+            raise ShapeError(
+                f"session: segments must be {tuple(batch)}, as the positions, got "
+                f"{tuple(segments.shape)}"
+            )
+    batch = torch.broadcast_shapes(batch, segments.shape)
+    rows, segments = ids.expand(*batch, *last), segments.expand(batch)
+    for number in segments.unique().tolist():
+        there = segments == number
+        held = there.any(dim=-1)
+        if number and _others_move(scheme, rows[held], there[held]):
+            raise ConfigError(
+                f"{scheme.name}: needs one text or image in each row, since it places "
+                f"tokens by all ids, got segments; a row for each, with padding "
+                f"numbered 0 and ids among the others, would work"
+            )
+
+
+def _others_move(scheme: Scheme, ids: Tensor, there: Tensor) -> bool:
+    """Return whether tokens move, or draws change, with the ids of the others.
+
+    Args:
+        scheme: that places tokens.
+        ids: `(..., seq)`; several axes have a last axis more.
+        there: `(..., seq)` bool, the tokens in question.
+    """
+    axes = scheme.facts.axes
+    axis = -1 if axes == 1 else -2
+    kept = there if axes == 1 else there[..., None]
+    flipped = filled(ids.flip(axis), there.flip(-1), axes).flip(axis)
+    own = ask_positions(scheme, ids, None)
+    drawn = ask_draw(scheme, own, None)
+    for others in (filled(ids, there, axes), flipped):
+        moved = ask_positions(scheme, others, None)
+        if (kept & (moved != own)).any():
+            return True
+        again = ask_draw(scheme, moved, None)
+        if drawn is not None and again is not None and (again != drawn).any():
+            return True
+    return False
 
 
 def check_finite(positions: Tensor) -> None:

@@ -27,6 +27,7 @@ from posenc_compare.attention.backends import BACKENDS, ORDER, Path, choose, pla
 from posenc_compare.attention.ids import (
     check_apart,
     check_placed,
+    check_segments,
     checked_placed,
     filled,
 )
@@ -160,6 +161,8 @@ class Session:
         self._kept: dict[tuple[int, str], Tensor] = {}
         self.start = self.end = 0
         self.extend(self.length if fed is None else fed)
+        if self.mask.segments is not None and not self.crosses:
+            check_segments(first, given, self.mask.segments)
 
     def extend(self, count: int = 1) -> None:
         """Begin the next pass, of `count` more tokens.
