@@ -16,7 +16,7 @@ CASES = {
     "extend": "Extending a model",
     "domain": "A small model for one domain",
     "grid": "Images and grids",
-    "algorithms": "Algorithms and recall",
+    "algorithms": "Algorithms",
     "streaming": "Streaming",
 }
 """Heading on the page of each case, by its name on the command line."""
