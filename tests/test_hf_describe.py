@@ -19,9 +19,7 @@ from transformers.models.llama.modeling_llama import (  # noqa: E402
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf.apply import PROVED  # noqa: E402
-from posenc_compare.hf.measure import _weighted  # noqa: E402
 from posenc_compare.hf.rotary import one_rope  # noqa: E402
-from posenc_compare.hf.tiny import tiny  # noqa: E402
 
 applying = importlib.import_module("posenc_compare.hf.apply")  # not the function
 
@@ -34,34 +32,27 @@ EIGHT = {"head_dim": 16}
 DESCRIBED = {
     "deepseek_v3": "rope_latent:layout=half",
     "axk2": "rope_latent:layout=half",
-    "minicpm3": "rope_latent:layout=half",
     "lfm3": "p_rope:base=1000000.0;fraction=0.5;layout=half",
     "llama": "rope:layout=half",
     "smollm3": "rope:base=2000000.0;layout=half",
     "llama4_text": "rope:base=500000.0",
+    "codegen": "rope:fraction=0.25",
     "gpt_neox": "rope:fraction=0.25;layout=half",
     "cohere": "rope:base=500000.0",
     "cohere2": "rope",
     "persimmon": "rope:fraction=0.5;layout=half",
     "stablelm": "rope:fraction=0.25;layout=half",
     "exaone4": "rope:layout=half",
-    "qwen3": "rope:layout=half",
-    "ernie4_5": "rope:base=500000.0",
     "mistral": "rope:layout=half",
     "phi3": "rope:layout=half",
-    "arcee": "rope:layout=half",
     "diffllama": "rope:layout=half",
     "exaone": "rope:base=500000.0;layout=half",
     "gemma2": "rope:layout=half",
     "glm": "rope:fraction=0.5",
-    "glm4": "rope:fraction=0.5",
     "granite": "rope:layout=half",
     "helium": "rope:base=100000.0",
     "nemotron": "rope:fraction=0.5;layout=half",
-    "olmo": "rope:layout=half",
     "olmo2": "rope:layout=half",
-    "phi": "rope:fraction=0.5;layout=half",
-    "starcoder2": "rope:layout=half",
 }
 # Labels, and a part of the reason why logits are not compared, or of what else is done.
 NOTED = {
@@ -76,19 +67,17 @@ NOTED = {
     "moshi": ("rope:layout=half", "takes no position_embeddings"),
     "roformer": ("rope", "takes no position_embeddings"),
     "hunyuan_v1_dense": ("rope:layout=half", "by weights after the rotation"),
-    "dory": ("rope:layout=half", "by weights after the rotation"),
     "ministral3": (
         "rope:attention=1.0;base=1000000.0;beta=32.0;factor=16.0;layout=half"
         ";original=16384;scaling=yarn",
         "scales queries by their position",
     ),
     "mamba": ("nope", "has no attention"),
-    "xlstm": ("nope", "has no attention"),
     "zamba": ("nope", "layers other than attention"),
-    "kimi_linear": ("nope", "layers other than attention"),
     "nanochat": ("rope:layout=half", "equals the scheme at negated positions"),
     "blt": ("n/a", "several products of queries and keys, turned differently"),
     "xlnet": ("n/a", "depends on the content of tokens"),
+    "musicgen": ("sinusoidal:layout=t2t", "cosines come before sines"),
     "reformer": ("n/a", "in a way that no reader here finds"),
 }
 # Kind and labels of other positions than rotary ones, and some numbers.
@@ -100,7 +89,6 @@ OTHERS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "marian": ("table", ["sinusoidal:layout=concatenated"] * 2, {"rows": 1024}),
     "ctrl": ("table", ["sinusoidal:layout=concatenated"], {"rows": 256}),
     "bloom": ("bias", ["alibi"], {}),
-    "mpt": ("bias", ["alibi"], {}),
     "cpmant": (
         "bias",
         ["t5_bias:bidirectional=true;buckets=512;max_distance=2048"],
@@ -120,10 +108,11 @@ REASONS = {
     "gpt2": "has no rotary positions",
     "bloom": "has no rotary positions",
     "mamba": "has no attention",
+    "xlstm": "must make a small model that reads one token",
     "ctrl": "changes queries with the position otherwise than by a rotation",
-    "gemma4_unified_assistant": "drafts for another model",
+    "gemma4_unified_assistant": "must be a causal model of text alone",
     "blt": "several products of queries and keys",
-    "emu3": "a causal model of text alone would work",
+    "emu3": "must be a causal model of text alone; another would work",
     "gemma3": "its language model alone (gemma3_text) would work",
     "emu3_text_model": "must be a type of causal models",
     "bart": "has an encoder",
@@ -132,11 +121,9 @@ REASONS = {
 
 # What a default configuration leaves open.
 MORE: dict[str, Any] = {
-    "kimi_linear": {"layer_types": ["linear_attention", "full_attention"] * 2},
     "reformer": {"is_decoder": True},
     # These take seconds as large as they are.
     "zamba": {"num_hidden_layers": 8, "hidden_size": 256, "attention_hidden_size": 512},
-    "dory": {"num_hidden_layers": 2},
     "gemma4_text": {"num_hidden_layers": 2},
 }
 
@@ -183,7 +170,7 @@ def test_positions_of_other_kinds_are_measured(kind: str) -> None:
 @pytest.mark.parametrize("kind", REASONS)
 def test_what_has_no_rotary_positions_has_one_reason(kind: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        hf.rotary_of(default_of(kind))
+        one_rope(default_of(kind))
     assert REASONS[kind] in str(caught.value)
     assert not any(word in str(caught.value) for word in ODD)
 
@@ -203,17 +190,6 @@ def test_no_size_of_the_small_copy_is_stated_as_the_model_s(kind: str) -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_a_rotation_backwards_is_compared_at_negated_positions() -> None:
-    config = default_of("nanochat")
-    (found,) = hf.describe(config)
-    assert found.off is not None
-    assert found.off < 1e-5
-    assert found.logits_off is not None
-    assert found.logits_off < 1e-6
-    with pytest.raises(hf.UnsupportedModelError, match="at negated positions"):
-        one_rope(config)
-
-
 def test_profiles_of_inkling_reach_as_far_as_each_layer_says() -> None:
     kinds = ["hybrid", "hybrid_sliding"]
     config = transformers.CONFIG_MAPPING["inkling_text"](
@@ -225,18 +201,6 @@ def test_profiles_of_inkling_reach_as_far_as_each_layer_says() -> None:
         "inkling:reach=60",
     ]
     assert all(one.off is not None and one.off < 1e-6 for one in found.values())
-
-
-def test_far_positions_scale_the_queries_of_inkling2() -> None:
-    kinds = ["hybrid", "hybrid_sliding"]
-    config = transformers.CONFIG_MAPPING["inkling2_text"](
-        num_hidden_layers=2, layer_types=kinds, rel_extent=90
-    )
-    notes = {one.layers: (one.label, one.note) for one in hf.describe(config)}
-    assert notes == {
-        "hybrid": ("inkling:clip=8.0;reach=90", "scales queries by their position"),
-        "hybrid_sliding": ("inkling:clip=8.0;reach=1024", ""),
-    }
 
 
 # The label, and the axis of each pair: time, height or width.
@@ -253,7 +217,6 @@ def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
     assert found.measured["axes of pairs"] == axes
     counts = "/".join(str(axes.count(axis)) for axis in "012")
     assert found.label == f"{label};sections={counts}"
-    assert found.logits_off is not None
     assert found.logits_off < PROVED
 
 
@@ -287,18 +250,16 @@ def text_of(kind: str) -> Any:
     """Return the description of the text part of a type."""
     made = transformers.CONFIG_MAPPING[kind]
     config = made(text_config={"num_hidden_layers": 2})
-    (found,) = (one for one in hf.describe(config) if one.part == "text")
+    (found,) = hf.describe(config)
     return found
 
 
-def test_parts_of_a_model_have_rows_of_their_own() -> None:
+def test_of_a_model_of_text_and_images_the_text_is_described() -> None:
     config = transformers.CONFIG_MAPPING["gemma3"](text_config={"num_hidden_layers": 6})
-    rows = hf.describe(config)
-    assert [(one.part, one.label) for one in rows if one.part == "text"] == [
-        ("text", "rope:layout=half"),
-        ("text", "rope:base=1000000.0;layout=half"),
+    assert [one.label for one in hf.describe(config)] == [
+        "rope:layout=half",
+        "rope:base=1000000.0;layout=half",
     ]
-    assert "vision" in {one.part for one in rows}
 
 
 @pytest.mark.parametrize(
@@ -307,7 +268,7 @@ def test_parts_of_a_model_have_rows_of_their_own() -> None:
 )
 def test_a_scheme_goes_to_the_layers_that_rotate(kind: str, turning: list[int]) -> None:
     config = config_of(kind)
-    found = hf.rotary_of(config)
+    found = hf.describe(config)
     assert [*found[0].numbers] == turning
     assert (found[0].layers == "all") == (turning == [0, 1, 2, 3])
     torch.manual_seed(0)
@@ -320,21 +281,21 @@ def test_a_scheme_goes_to_the_layers_that_rotate(kind: str, turning: list[int]) 
         assert applied.report()["layers"] == turning
 
 
-def test_alibi_of_a_config_is_no_rope() -> None:
-    with pytest.raises(hf.UnsupportedModelError, match="has no rotary positions"):
-        hf.rotary_of(config_of("falcon", alibi=True))
+def test_a_rotation_backwards_is_none_that_an_evaluation_could_scale() -> None:
+    with pytest.raises(hf.UnsupportedModelError, match="at negated positions"):
+        one_rope(default_of("nanochat"))
 
 
 def test_two_bases_in_one_model_have_a_row_each() -> None:
-    found = hf.rotary_of(config_of("gemma3_text", num_hidden_layers=6))
+    found = hf.describe(config_of("gemma3_text", num_hidden_layers=6))
     labels = {one.layers: one.label for one in found}
     assert labels == {
         "sliding_attention": "rope:layout=half",
         "full_attention": "rope:base=1000000.0;layout=half",
     }
-    assert all(one.off is not None and one.off <= PROVED for one in found)
+    assert all(one.logits_off is not None and one.logits_off <= PROVED for one in found)
     # 128 positions finish a turn of the first 3 of 8 pairs of base 1e6.
-    assert [one.slow for one in found] == [5, 6]
+    assert [one.measured["slow pairs"] for one in found] == [5, 6]
 
 
 @pytest.mark.parametrize(("every", "factor"), [(1.0, 1.0), (0.0, 1.3689)])
@@ -342,42 +303,12 @@ def test_factors_of_deepseek_are_measured(every: float, factor: float) -> None:
     lengths = {"original_max_position_embeddings": 4096, "factor": 40.0}
     given = rope("yarn", **lengths, mscale=1.0, mscale_all_dim=every)
     config = transformers.CONFIG_MAPPING["deepseek_v3"](num_hidden_layers=1, **given)
-    (found,) = hf.rotary_of(config)
+    (found,) = hf.describe(config)
     # 0.1 ln(40) + 1 = 1.3689: twice of cosines and sines, or squared of scores.
-    assert found.attention_factor == pytest.approx(factor, rel=1e-4)
-    assert found.scale == pytest.approx(1.8739 if every else 1.0, rel=1e-4)
-
-
-def test_layers_keep_their_own_states_at_all_positions() -> None:
-    config = transformers.CONFIG_MAPPING["gpt_oss"](num_hidden_layers=4)
-    (found,) = hf.rotary_of(config)  # its sinks carry rounding from layer to layer
-    assert (found.layers, found.pairs) == ("all", 32)
-
-
-@pytest.mark.parametrize(
-    ("mixes", "weighted"),
-    [
-        ([[0.8, 0.6], [-0.6, 0.8]], True),
-        ([[0.8, 0.6], [0.6, 0.8]], False),  # a reflection
-        ([[1.0, 0.5], [-0.2, 1.0]], False),
-    ],
-)
-def test_weights_after_a_rotation_are_seen(
-    mixes: list[list[float]], weighted: bool
-) -> None:
-    draw = torch.Generator().manual_seed(0)
-    q, k = torch.randn(2, 64, 4, generator=draw, dtype=torch.float64)
-    pair = torch.tensor(mixes, dtype=torch.float64)
-    turned = torch.block_diag(pair, torch.eye(2, dtype=torch.float64))
-    weights = torch.tensor([1.0, 2.0, 3.0, 0.5], dtype=torch.float64)
-    keys = k / weights, k @ turned / weights
-    assert _weighted((q * weights, q @ turned * weights), keys) == weighted
-    assert not _weighted((q * weights, q @ turned * weights + 0.1), keys)
-    # No linear map gives what has a part that keys before do not span.
-    rest = torch.randn(64, 4, generator=draw, dtype=torch.float64)
-    rest -= keys[0] @ torch.linalg.lstsq(keys[0], rest).solution
-    off = keys[0], keys[1] + rest
-    assert not _weighted((q * weights, q @ turned * weights), off)
+    assert found.measured["attention factor"] == pytest.approx(factor, rel=1e-4)
+    assert found.measured["softmax factor"] == pytest.approx(
+        1.8739 if every else 1.0, rel=1e-4
+    )
 
 
 def rope(kind: str, **more: Any) -> dict[str, Any]:
@@ -392,22 +323,22 @@ def test_pairs_slow_down_as_the_config_says() -> None:
         beta_fast=8.0,
         beta_slow=2.0,
     )
-    (found,) = hf.rotary_of(config_of("llama", **given))
+    (found,) = hf.describe(config_of("llama", **given))
     assert found.variant is not None
     assert (found.variant.options["beta"], found.variant.options["alpha"]) == (8, 2)
-    assert found.off is not None
+    assert found.logits_off is not None
 
 
 def test_a_text_beyond_the_trained_length_has_a_row_of_its_own() -> None:
-    short, long = hf.rotary_of(config_of("llama", **rope("dynamic", factor=2.0)))
-    assert (short.length, long.length) == (128, 256)
+    short, long = hf.describe(config_of("llama", **rope("dynamic", factor=2.0)))
+    assert (short.measured["length"], long.measured["length"]) == (128, 256)
     assert short.variant is not None
-    assert short.variant.label == "rope:layout=half"
     assert long.variant is not None
+    assert short.variant.label == "rope:layout=half"
     assert long.variant.label == "rope:factor=3.0;layout=half;scaling=ntk"
-    assert long.apart is not None
-    assert long.apart < 1e-5
-    assert "measured" in long.reason
+    assert long.off is not None
+    assert long.off < 1e-5
+    assert "measured" in long.note
 
 
 def test_short_and_long_factors_count_against_their_own_lengths() -> None:
@@ -417,21 +348,25 @@ def test_short_and_long_factors_count_against_their_own_lengths() -> None:
         long_factor=[4.0] * 8,
         original_max_position_embeddings=32,
     )
-    short, long = hf.rotary_of(config_of("llama", **given))
-    assert (short.length, long.length) == (32, 128)
+    short, long = hf.describe(config_of("llama", **given))
+    assert (short.measured["length"], long.measured["length"]) == (32, 128)
     for one, divisor in ((short, 1.0), (long, 4.0)):
-        turns = one.length * 1e4 ** (-torch.arange(8) / 8) / divisor / (2 * torch.pi)
-        assert one.slow == int((turns < 1).sum())
+        length: Any = one.measured["length"]
+        turns = length * 1e4 ** (-torch.arange(8) / 8) / divisor / (2 * torch.pi)
+        assert one.measured["slow pairs"] == int((turns < 1).sum())
         assert one.variant is not None
-        assert one.apart is not None
-        assert one.apart < 1e-5
+        assert one.off is not None
+        assert one.off < 1e-5
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         ({"rope_theta": "1e6"}, "rope_theta must be a number"),
-        ({"rope_scaling": {"type": "su", "factor": 2.0}}, "'longrope' is its name now"),
+        (
+            {"rope_scaling": {"type": "su", "factor": 2.0}},
+            "rope_scaling.type must be of default",
+        ),
         ({"rope_scaling": {"rope_type": "foo", "factor": 2.0}}, "must be of default"),
         ({"head_dim": 15}, "head_dim must be even, got 15"),
         ({"hidden_size": "x"}, ""),
@@ -524,21 +459,3 @@ def test_a_model_that_would_read_otherwise_is_not_served(
     assert torch.equal(torch.get_rng_state(), before)
     assert not hasattr(model, "posenc_compare_applied")
     assert model.config._attn_implementation == "sdpa"
-
-
-def test_logits_are_compared_once_for_a_configuration(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made: list[object] = []
-
-    def counted(config: Any, kind: Any) -> Any:
-        made.append(config)
-        return tiny(config, kind)
-
-    monkeypatch.setattr(applying, "tiny", counted)
-    monkeypatch.setattr(applying, "_KNOWN", {})
-    model = transformers.LlamaForCausalLM(config_of("llama"))
-    for scheme in ("alibi", "nope"):
-        with hf.apply(model, scheme):
-            pass
-    assert len(made) == 1

@@ -1,10 +1,8 @@
 """Fresh models of Hugging Face with a scheme, which save and load with it."""
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -47,24 +45,6 @@ def test_a_fresh_model_is_that_of_apply() -> None:
     ids = torch.randint(97, (2, 24))
     with torch.no_grad(), hf.apply(plain, "alibi"):
         assert torch.equal(fresh(ids).logits, plain(ids).logits)
-
-
-def test_a_fresh_model_compares_one_small_model(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    module = importlib.import_module("posenc_compare.hf.apply")
-
-    compared: list[str] = []
-    difference = module._difference
-
-    def counted(*given: Any) -> str:
-        compared.append(difference(*given))
-        return compared[-1]
-
-    monkeypatch.setattr(module, "_difference", counted)
-    monkeypatch.setattr(module, "_KNOWN", {})
-    hf.from_scratch(transformers.LlamaConfig(**GROUPED), "alibi")
-    assert compared == [""]
 
 
 def test_nobody_takes_it_for_the_plain_architecture(tmp_path: Path) -> None:

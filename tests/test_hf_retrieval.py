@@ -27,14 +27,11 @@ from posenc_compare.hf.needles import (  # noqa: E402
 )
 from posenc_compare.hf.recommend import target  # noqa: E402
 from posenc_compare.hf.retrieval import Reading, filler_of  # noqa: E402
-from posenc_compare.hf.rules import rules_for, variants_for  # noqa: E402
 from posenc_compare.records.load import load_records  # noqa: E402
 from posenc_compare.records.record import Record  # noqa: E402
 from posenc_compare.records.store import Store  # noqa: E402
-from posenc_compare.schemes import Geometry  # noqa: E402
 from posenc_compare.settings.retrieval import DEPTHS  # noqa: E402
 from posenc_compare.tasks.corpus import load_corpus  # noqa: E402
-from posenc_compare.variants import Variant  # noqa: E402
 
 TRAINED = 1024
 FILLER = "".join(f"{n} sheep and {n * n % 97} goats went by.\n" for n in range(900))
@@ -187,22 +184,6 @@ def test_a_question_is_read_as_behind_the_whole_text(
     assert reading.nats == pytest.approx(float(nats), rel=1e-5)
 
 
-def test_rules_are_variants_with_the_factor_of_the_longest() -> None:
-    own = Variant("rope", {"layout": "half", "base": 5e5})
-    geometry = Geometry(64, 4, 16, 128, 2)
-    found = variants_for(own, geometry, 512, "all")
-    positions = torch.arange(512)
-    read = rules_for(own.build(geometry), 512, "all")
-    names: dict[str, Any] = {k.partition(" ")[0]: one for k, one in read.items()}
-    assert {*rules_for(own.build(geometry), 512, "longrope")} < {*read}
-    assert {*found} == {"as trained", *names} - {"ntk_dynamic"}
-    for rule, variant in found.items():
-        scheme: Any = variant.build(geometry)
-        wanted = names.get(rule, own.build(geometry))
-        assert torch.equal(scheme.angles(positions), wanted.angles(positions))
-        assert scheme.attention_factor == wanted.attention_factor
-
-
 @pytest.fixture(scope="module")
 def folder(place: Path, corpus: str, tmp_path_factory: Any) -> Path:
     """Return the folder of a run of two rules, two lengths and two seeds."""
@@ -268,27 +249,6 @@ def test_fillers_are_texts_of_their_corpora(place: Path, corpus: str) -> None:
     assert filler_of(first, "text") != text
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--fillers", "prose"], "fillers must be of text, source, noise, got 'prose'"),
-        (["--needles", "0"], "needles must be a whole number from 1"),
-        (["--windows", "0"], "windows must be a whole number from 1"),
-        (["--lengths", "2048,x"], "lengths must be whole numbers by comma"),
-        (["--lengths", "1000000"], "must hold out 8000000 bytes for test, got "),
-        (["--rules", "nkt"], "rules must be all, or of "),
-    ],
-)
-def test_wrong_input_has_one_line(
-    posenc: Any, place: Path, corpus: str, words: list[str], said: str
-) -> None:
-    given = ("--retrieval", "--corpus", corpus, "--dry-run")
-    done = posenc("hf", "evaluate", place, *given, *words)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_the_command_plans_cells_of_retrieval(
     posenc: Any, place: Path, corpus: str
 ) -> None:
@@ -337,19 +297,10 @@ def test_rope_parameters_keep_a_stated_fraction(tmp_path: Path) -> None:
     aim = target(str(tmp_path / "own"), 4 * TRAINED)
     config.rope_parameters = aim.rope_parameters("pi")
     config.save_pretrained(tmp_path / "longer")
-    own, longer = (
-        hf.describe(transformers.AutoConfig.from_pretrained(tmp_path / name))[0]
-        for name in ("own", "longer")
-    )
-    assert own.variant is not None
-    assert longer.variant is not None
-    assert own.variant.options["fraction"] == longer.variant.options["fraction"] == 0.25
-
-
-def test_no_rule_is_for_a_length_within_the_trained_one(place: Path) -> None:
-    aim = target(str(place), TRAINED)
-    assert aim.variant("yarn") == aim.own
-    assert aim.rope_parameters("yarn") == aim.rope_parameters("as trained")
+    for name in ("own", "longer"):
+        stored = transformers.AutoConfig.from_pretrained(tmp_path / name)
+        found: Any = hf.describe(stored)[0]
+        assert found.variant.options["fraction"] == 0.25
 
 
 def test_a_rope_that_is_scaled_gets_no_recommendation(

@@ -31,7 +31,7 @@ def checkpoint() -> tuple[Any, Any]:
 
 def test_its_rope_is_that_of_the_results(checkpoint: tuple[Any, Any]) -> None:
     config = checkpoint[0].config
-    (found,) = hf.rotary_of(config)
+    (found,) = hf.describe(config)
     assert found.variant is not None
     assert found.variant.label == LABEL
     assert config.max_position_embeddings == 8192

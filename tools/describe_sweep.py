@@ -129,10 +129,9 @@ def described(kind: str) -> tuple[str, list[tuple[str, ...]]]:
         signal.setitimer(signal.ITIMER_PROF, 0)
     rows = []
     for one in found:
-        layers = f"{one.part}: {one.layers}" if one.part else one.layers
         offs = ["" if n is None else f"{n:.0e}" for n in (one.off, one.logits_off)]
         note = one.note.split("; ")[0]
-        rows.append((kind, layers, one.kind, one.label, *offs, note))
+        rows.append((kind, one.layers, one.kind, one.label, *offs, note))
     odd = next(filter(None, (_odd(row[-1]) for row in rows)), "")
     lacks = any(one.variant is None for one in found)
     return odd or ("no scheme" if lacks else "scheme"), rows

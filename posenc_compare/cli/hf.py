@@ -92,7 +92,8 @@ def recommend(
     evidence: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of `hf evaluate --retrieval`, beyond the trained length.",
+            help="Folder of an hf evaluate --retrieval run that reaches beyond the "
+            "training length; needed if --length does.",
             show_default=False,
         ),
     ] = None,
@@ -100,9 +101,9 @@ def recommend(
 ) -> None:
     """Recommend a scaling for a longer text, with the evidence.
 
-    Rules are compared by needles found beyond the trained length, then by bits per byte
-    beyond it, then within it. The evidence comes from one checkpoint and one factor,
-    and may not transfer.
+    Scalings are compared by the facts found beyond the training length, then by bits
+    per byte beyond it, then within it. The evidence comes from one checkpoint and one
+    factor, and may not transfer.
     """
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
@@ -160,43 +161,41 @@ def shipped() -> Path:
 def describe(model: Model, format: Formats = Format.table) -> int:
     """Describe the positions of a model, measured on a small random copy.
 
-    Kinds: rotary; table = vectors that are added to tokens; bias = of logits; none.
-    A slow pair does not complete a rotation within the trained length. The attention
-    factor multiplies cosines and sines, the softmax factor all logits. `off by` is the
-    largest relative difference between model and scheme; `logits off by` is that of
-    their logits.
+    Kinds: rotary; table = vectors added to tokens; bias = added to logits; none; other.
+    A rotary pair is slow if it does not complete a rotation within the training length.
+    The attention factor multiplies cosines and sines, the softmax factor all logits.
+    Column 'off by' is the largest relative difference between model and scheme, and
+    'logits off by' that of their logits.
     """
     from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
     from posenc_compare.hf.describe import describe as described
 
     found = described(configuration_in(local_place(model, DESCRIBED)))
     exact = format is Format.json
-
-    def number(value: float | None) -> object:
-        return value if exact or value is None else f"{value:.1e}"
-
     rows = [
         {
-            "part": one.part,
             "layers": one.layers,
             "kind": one.kind,
             "measured": dict(one.measured) if exact else one.text,
             "scheme": one.variant and one.variant.name if exact else one.label,
             "options": one.variant and one.variant.options,
-            "off by": number(one.off),
-            "logits off by": number(one.logits_off),
+            "off by": one.off,
+            "logits off by": one.logits_off,
             "note": one.note,
         }
         for one in found
     ]
-    unused = set() if exact else {"options"}
-    if not exact and not any(one.part for one in found):
-        unused.add("part")
-    head = [name for name in rows[0] if name not in unused]
-    empty = None if exact else ""
-    body = [[empty if row[n] is None else row[n] for n in head] for row in rows]
+    head = [name for name in rows[0] if exact or name != "options"]
+    body = [[_shown(row[name], exact) for name in head] for row in rows]
     show(f"positions of {model}", head, body, format)
     return 0
+
+
+def _shown(value: object, exact: bool) -> object:
+    """Return a number with two digits and None as nothing, unless all is exact."""
+    if exact or not (value is None or isinstance(value, float)):
+        return value
+    return "" if value is None else f"{value:.1e}"
 
 
 @app.command()
@@ -211,9 +210,9 @@ def check(
     """Check whether a model handles positions correctly.
 
     Random tokens are evaluated in several ways that must give the same outputs: with a
-    cache, padded, packed, alone. Rotations are compared with the configuration and with
-    the transformers library. `bound` is the largest difference that rounding can
-    explain.
+    cache, padded, packed, alone. Rotations are compared with those of the class in
+    transformers that the configuration names. Column 'bound' is the largest difference
+    that rounding can explain.
     """
     from dataclasses import astuple
 
@@ -232,14 +231,8 @@ def check(
     found = checked(loaded, tokens)
     count = tokens_of(config.get_text_config(), tokens)
     exact = format in NUMBERS
-
-    def text(value: object) -> object:
-        if exact or not (value is None or isinstance(value, float)):
-            return value
-        return "" if value is None else f"{value:.1e}"
-
     head = ["check", "what is compared", "largest", "bound", "outcome", "why"]
-    body = [[text(value) for value in astuple(one)] for one in found]
+    body = [[_shown(value, exact) for value in astuple(one)] for one in found]
     show(f"positions of {model}, rows of {count} tokens", head, body, format)
     failed = sum(one.state == "failed" for one in found)
     if failed:
@@ -265,9 +258,10 @@ def convert(
 ) -> int:
     """Copy a checkpoint, with queries and keys for the other layout of rotary pairs.
 
-    `half` rotates channel i with channel i + rotated / 2, as Llama in transformers.
-    `adjacent` rotates the channels (0, 1), (2, 3), ..., as Meta's Llama. transformers
-    still rotates the original pairs, so its logits for the copy are wrong.
+    Layout 'half' rotates channel i with channel i + rotated / 2, as in the Llama of
+    transformers. Layout 'adjacent' rotates the channels (0, 1), (2, 3), ..., as in
+    Meta's Llama. transformers still rotates the original pairs, so its logits for the
+    copy are wrong.
     """
     from posenc_compare.hf.checkpoint import READ, configuration_in, local_place
     from posenc_compare.hf.convert import convert as converted
@@ -277,12 +271,11 @@ def convert(
     copy = Path(out or f"{Path(model).resolve().name}-{layout}")
     found = converted(place, layout, copy)  # type: ignore[arg-type]
     tensors = Counter((p.kind, p.width, p.rotated) for p in found.values())
-    layers = {(p.kind, p.layer) for p in found.values()}
     body = [
-        [kind, sum(one == kind for one, _ in layers), number, width, rotated]
+        [kind, number, width, rotated]
         for (kind, width, rotated), number in sorted(tensors.items())
     ]
-    head = ["module", "layers", "tensors", "channels of a head", "rotated"]
+    head = ["module", "tensors", "channels of a head", "rotated"]
     show(f"{copy}: reordered for {layout} pairs", head, body, format)
     own = configuration_in(copy)
     if getattr(own, CONVERTED, ""):

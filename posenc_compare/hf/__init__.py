@@ -15,7 +15,6 @@ from posenc_compare.hf.describe import describe
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.readings import CheckError
-from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.scratch import from_scratch, load
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "CheckError",
     "Described",
     "Finding",
-    "Rotary",
     "UnsupportedModelError",
     "apply",
     "check",
@@ -32,5 +30,4 @@ __all__ = [
     "from_scratch",
     "load",
     "proof",
-    "rotary_of",
 ]

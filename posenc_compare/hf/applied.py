@@ -60,18 +60,21 @@ class Applied:
 
     A copy of the model has one of its own, as `copy.posenc_compare_applied`.
 
-    Args are those of `apply`.
+    Args are those of `apply`. No logits are compared.
     """
 
     def __init__(
         self,
         model: PreTrainedModel,
         scheme: str | Variant | Scheme,
-        layers: Iterable[int] | None,
-        keep_rotary: bool,
-        length: int | None,
-        generator: torch.Generator | None,
+        layers: Iterable[int] | None = None,
+        keep_rotary: bool = False,
+        length: int | None = None,
+        generator: torch.Generator | None = None,
     ) -> None:
+        _check_kinds(scheme, generator)
+        if length is not None:
+            check_whole("length", length, 1, 1 << 24)
         places = places_of(model)
         _check_free(model, places)
         self.model = model
@@ -191,21 +194,6 @@ class Applied:
                 f"{first.name}: acts before the first layer, so all layers must have "
                 f"it, got {[place.layer for place in self.places]}"
             )
-
-
-def put(
-    model: PreTrainedModel,
-    scheme: str | Variant | Scheme,
-    layers: Iterable[int] | None = None,
-    keep_rotary: bool = False,
-    length: int | None = None,
-    generator: torch.Generator | None = None,
-) -> Applied:
-    """Put a scheme into a model as `apply` does, and compare no logits."""
-    _check_kinds(scheme, generator)
-    if length is not None:
-        check_whole("length", length, 1, 1 << 24)
-    return Applied(model, scheme, layers, keep_rotary, length, generator)
 
 
 def attention(

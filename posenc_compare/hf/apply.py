@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from posenc_compare.hf.applied import Applied, put
+from posenc_compare.hf.applied import Applied
 from posenc_compare.hf.measure import EXACT, neutral_at_start
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 from posenc_compare.hf.readings import outputs
@@ -58,8 +58,7 @@ def apply(
             one of its class has other logits through this attention than by itself.
         ConfigError: if the scheme, an option or a layer cannot be used.
     """
-    layers = layers if layers is None or not isinstance(layers, Iterable) else [*layers]
-    made = put(model, scheme, layers, keep_rotary, length, generator)
+    made = Applied(model, scheme, layers, keep_rotary, length, generator)
     chosen = None if layers is None else tuple(made.report()["layers"])
     if fault := _fault(model, chosen, made.before, keep_rotary):
         made.remove()
@@ -95,11 +94,11 @@ def proof(
     ids = _tokens(model) if ids is None else ids.to(model.device)
     with torch.inference_mode():
         own, found = _read(model, ids), dict[int | str, float]()
-        with put(model, scheme, layers) as applied:
+        with Applied(model, scheme, layers) as applied:
             served = [place.layer for place in applied.places]
             found["all"] = _off(_read(model, ids), own)
         for layer in served if alone else ():
-            with put(model, scheme, [layer]):
+            with Applied(model, scheme, [layer]):
                 found[layer] = _off(_read(model, ids), own)
     return found
 
@@ -135,7 +134,7 @@ def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
     ids = _tokens(small)
     seen = {"attention_mask": torch.ones_like(ids)}
     own = _read(small, ids, **seen)
-    with put(small, "nope", layers, keep_rotary=True):
+    with Applied(small, "nope", layers, keep_rotary=True):
         off = _off(_read(small, ids, **seen), own)
     if not off <= PROVED:
         return (
@@ -145,7 +144,7 @@ def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
     if keep or layers is not None or not neutral_at_start(small, EXACT):
         return ""
     own = _read(small, ids, position_ids=torch.zeros_like(ids), **seen)
-    with put(small, "nope", layers):
+    with Applied(small, "nope", layers):
         off = _off(_read(small, ids, **seen), own)
     if not off <= PROVED:
         return (

@@ -5,14 +5,12 @@ Ids that move along one axis alone must rotate the pairs of that axis and no oth
 """
 
 import math
-from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import EXACT, Axis, Rotation, rotations
-from posenc_compare.hf.rotary import Rotary
 from posenc_compare.schemes import Geometry, Variant
 
 SECTIONS = "mrope_section"  # of modules that take ids of several axes
@@ -20,7 +18,7 @@ ORDERS = ("sections", "interleaved", "time_last")  # of `m_rope`
 OTHERWISE = "rotates by ids of several axes, but not as m_rope does"
 
 
-def by_axis(row: Described, one: Rotary, model: Any) -> Described:
+def by_axis(row: Described, model: Any) -> Described:
     """Return the description of layers that rotate, with the axes of their ids.
 
     The scheme is `m_rope` if it rotates the same pairs by the same axes. Else it stays
@@ -28,11 +26,11 @@ def by_axis(row: Described, one: Rotary, model: Any) -> Described:
     """
     stated = [getattr(module, SECTIONS, None) for module in model.modules()]
     sections = next(filter(None, stated), None)
-    if not sections or row.kind != "rotary" or row.variant is None:
+    if not sections or row.variant is None or row.kind != "rotary":
         return row
     if isinstance(sections, dict):  # by the kind of layer
         sections = next(iter(sections.values()))
-    axes = axes_of(model, one, len(sections))
+    axes = axes_of(model, row, len(sections))
     variant = _scheme(row.variant, axes)
     measured = {**row.measured, "axes of pairs": "".join(map(str, axes)) or None}
     if variant is not None:
@@ -41,29 +39,30 @@ def by_axis(row: Described, one: Rotary, model: Any) -> Described:
     return replace(row, measured=measured, note=note)
 
 
-def axes_of(model: Any, one: Rotary, count: int) -> list[int]:
+def axes_of(model: Any, row: Described, count: int) -> list[int]:
     """Return the axis of ids that each pair of some layers rotates by.
 
     Args:
         model: small and random, in evaluation mode.
-        one: its layers; the first is measured.
+        row: of its layers; the first is measured.
         count: of the axes.
 
     Returns:
         The axis of each pair, from 0; empty if ids along one axis alone do not
         rotate a pair as ids along all axes do.
     """
-    layer, length = one.numbers[0], one.length
-    found = defaultdict[tuple[int, int], list[int]](list)
+    layer, length = row.numbers[0], row.measured["length"]
+    assert isinstance(length, int)
     whole = _turns(rotations(model, length), layer)
+    found: dict[tuple[int, int], int] = {}
     for axis in range(count):
         alone = _turns(rotations(model, length, axis=Axis(axis, count)), layer)
         for pair, frequency in alone.items():
             same = math.isclose(frequency, whole.get(pair, 0.0), rel_tol=EXACT)
-            found[pair].append(axis if same else -1)
-    axes = [found[pair] for pair in whole]
-    known = all(len(each) == 1 and each[0] >= 0 for each in axes)
-    return [each[0] for each in axes] if known else []
+            if pair in found or not same:
+                return []
+            found[pair] = axis
+    return [found[pair] for pair in whole] if found.keys() == whole.keys() else []
 
 
 def _turns(layers: list[Rotation], number: int) -> dict[tuple[int, int], float]:

@@ -7,7 +7,7 @@ the same, so logits differ by the bias alone.
 import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -78,34 +78,6 @@ class _Logits(TorchFunctionMode):
             self.found.setdefault(self.name, whole)
 
 
-@dataclass(frozen=True)
-class Bias:
-    """The bias of one layer: `(heads, query, key)`, NaN where a query sees no key.
-
-    `by_offset` states whether it depends on the offset alone.
-    """
-
-    values: Tensor
-    by_offset: bool
-
-    @property
-    def past(self) -> Tensor:
-        """Return `(heads, distance)` of the last query."""
-        return self.values[:, -1].flip(-1)
-
-    @property
-    def future(self) -> Tensor:
-        """Return `(heads, distance)` of the first query; NaN under a causal mask."""
-        return self.values[:, 0]
-
-    def is_like(self, other: "Bias") -> bool:
-        """Return whether two biases are the same, but for rounding."""
-        values, atol = self.values, EXACT * float(self.values.nan_to_num().abs().max())
-        return values.shape == other.values.shape and torch.allclose(
-            values, other.values, rtol=0, atol=atol, equal_nan=True
-        )
-
-
 def biases_in(model: Any, given: Mapping[str, Any], least: int) -> list[Described]:
     """Return the biases by position of a model, a row for all layers that have one.
 
@@ -116,11 +88,12 @@ def biases_in(model: Any, given: Mapping[str, Any], least: int) -> list[Describe
         model.set_attn_implementation("eager")  # whose softmax is seen
     plain = _read(_without_content(model), given, least)
     full = _read(model, given, least)
-    found = plain if any(plain.values()) else full
+    found = full if all(one is None for one in plain.values()) else plain
     rows: dict[str, tuple[Described, list[str]]] = {}
     for name, one in found.items():
         if one is not None:
-            same = found is plain and one.is_like(full.get(name) or one)
+            other = full.get(name)
+            same = found is plain and (other is None or _alike(one, other))
             row = _described(one, model.config, by_content=not same)
             rows.setdefault(row.text + row.label + row.note, (row, []))[1].append(name)
     alone = len(rows) == 1
@@ -137,7 +110,7 @@ def _above(names: Sequence[str]) -> str:
     return ".".join(each[0] for each in same)
 
 
-def _read(model: Any, given: Mapping[str, Any], least: int) -> dict[str, Bias | None]:
+def _read(model: Any, given: Mapping[str, Any], least: int) -> dict[str, Tensor | None]:
     """Return the biases of all layers that see equal tokens, by name."""
     reading = _Logits(model, least)
     with torch.no_grad(), reading:
@@ -158,46 +131,50 @@ def _without_content(model: Any) -> Any:
     return model
 
 
-def _bias(logits: Tensor) -> Bias | None:
-    """Return the bias of logits `(heads, query, key)` of equal tokens; None if 0."""
+def _bias(logits: Tensor) -> Tensor | None:
+    """Return the bias of logits `(heads, query, key)` of equal tokens; None if 0.
+
+    It is NaN where a query sees no key.
+    """
     own = logits.diagonal(dim1=-2, dim2=-1)[..., None]
     values = (logits - own).masked_fill(logits < HIDDEN, torch.nan)
-    size = values.nan_to_num().abs().max()
-    if size < EXACT:
-        return None
-    bias = Bias(values, by_offset=True)
-    queries = values.shape[-1]
-    places = torch.arange(queries)
-    offsets = places - places[:, None]
-    past = bias.past[:, offsets.abs()]
-    future = bias.future[:, offsets.abs()]
-    whole = torch.where(offsets > 0, future, past)
-    apart = (whole - values).nan_to_num().abs().max()
-    return Bias(values, by_offset=bool(apart < EXACT * size))
+    return None if _size(values) < EXACT else values
 
 
-def _described(bias: Bias, config: Any, *, by_content: bool) -> Described:
+def _size(values: Tensor) -> float:
+    return float(values.nan_to_num().abs().max())
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    """Return whether two biases are the same, but for rounding."""
+    atol = EXACT * _size(one)
+    return torch.allclose(one, other, rtol=0, atol=atol, equal_nan=True)
+
+
+def _described(values: Tensor, config: Any, *, by_content: bool) -> Described:
     """Return the description of a bias, with the scheme that has the same."""
-    measured: dict[str, float | int | str | None] = {"keys": bias.values.shape[2]}
     if by_content:
-        return Described("all", "bias", measured, note=CONTENT)
-    if not bias.by_offset:
+        return Described("all", "bias", note=CONTENT)
+    past, future = values[:, -1].flip(-1), values[:, 0]  # (heads, distance)
+    places = torch.arange(values.shape[-1])
+    offsets = places - places[:, None]
+    after, before = future[:, offsets.abs()], past[:, offsets.abs()]
+    whole = torch.where(offsets > 0, after, before)
+    if _size(whole - values) >= EXACT * _size(values):
         why = "a bias that depends on more than the offset"
-        return Described("all", "bias", measured, note=why)
-    both = not bool(bias.future[:, 1:].isnan().all())
-    off, times = _alibi(bias.past)
+        return Described("all", "bias", note=why)
+    off, times = _alibi(past)
     if off <= EXACT and abs(times - 1) <= EXACT:
-        return Described("all", "bias", measured, Variant("alibi"), off)
+        return Described("all", "bias", variant=Variant("alibi"), off=off)
     if off <= EXACT:
         why = f"the bias of alibi times {times:.4g}, which no scheme here has"
-        return Described("all", "bias", {**measured, "times": times}, note=why)
+        return Described("all", "bias", {"times": times}, note=why)
+    both = not bool(future[:, 1:].isnan().all())  # False under a causal mask
+    sides = {-1: past, 1: future} if both else {-1: past}
     for variant in _buckets(config, both=both):
-        if _same_in_buckets(variant, bias, both=both):
-            return Described("all", "bias", {**measured, **variant.options}, variant)
-    change = (bias.past.diff(dim=1).abs() > EXACT).any(dim=0).nonzero()
-    measured["reach"] = int(change.max()) + 1 if len(change) else 0
-    why = "a bias by distance that no scheme here has"
-    return Described("all", "bias", measured, note=why)
+        if _same_in_buckets(variant, sides):
+            return Described("all", "bias", variant.options, variant)
+    return Described("all", "bias", note="a bias by distance that no scheme here has")
 
 
 def _alibi(past: Tensor) -> tuple[float, float]:
@@ -226,14 +203,17 @@ def _buckets(config: Any, *, both: bool) -> Iterator[Variant]:
             yield Variant("t5_bias", {**options, "bidirectional": both})
 
 
-def _same_in_buckets(variant: Variant, bias: Bias, *, both: bool) -> bool:
-    """Return whether a bias is constant in each bucket, and changes at its ends."""
-    heads, count = bias.past.shape
+def _same_in_buckets(variant: Variant, sides: Mapping[int, Tensor]) -> bool:
+    """Return whether a bias is constant in each bucket, and changes at its ends.
+
+    `sides` are biases `(heads, distance)` by the sign of the offset.
+    """
+    heads, count = sides[-1].shape
     try:
         scheme: Any = variant.build(Geometry(heads * 2, heads=heads))
     except ConfigError:
         return False
-    for values, sign in ((bias.past, -1), *(((bias.future, 1),) if both else ())):
+    for sign, values in sides.items():
         buckets = scheme.buckets(sign * torch.arange(count))
         steps = values.diff(dim=1).abs().amax(dim=0) > EXACT
         if not torch.equal(steps, buckets.diff() != 0):

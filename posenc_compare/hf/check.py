@@ -1,6 +1,8 @@
 """Check a model: what must not change its outputs does not, and it does as stated."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -11,8 +13,10 @@ from posenc_compare.hf.measure import evaluating
 from posenc_compare.hf.places import check_converted
 from posenc_compare.hf.readings import (
     READINGS,
+    Compared,
     NotApplicableError,
     Reader,
+    Reading,
     compared,
     mixes,
 )
@@ -50,7 +54,7 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
 
     It reads random tokens in several ways that must give the same logits, or the same
     states if it has no head. Its rotations are measured on a copy with random weights,
-    and compared with its configuration and with transformers.
+    and compared with those of the class that its configuration names.
 
     Args:
         model: of transformers, or a port: a module with a `config` of transformers,
@@ -90,46 +94,38 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
             raise ConfigError(
                 f"model must read token ids, got one that raises {reason_of(error)}"
             ) from error
-        found = [_reading(reader, name) for name in READINGS]
+        found = []
+        for name, (compares, read) in READINGS.items():
+            outcome = _outcome(name, compares, partial(_read, reader, read), "failed")
+            if outcome.state == "failed" and name in MIXED and mixes(model):
+                outcome = _missing(name, compares, "has layers other than attention")
+            found.append(outcome)
         try:
             stated = Stated(model, reader.causal)
         except Exception as error:  # whatever a model makes of a copy
             why = f"no copy of it can be made: {reason_of(error)}"
-            return [*found, *(_missing(n, STATEMENTS[n][0], why) for n in STATEMENTS)]
-        return [*found, *(_statement(stated, name) for name in STATEMENTS)]
+            missing = [_missing(n, one[0], why) for n, one in STATEMENTS.items()]
+            return [*found, *missing]
+        for name, (compares, measure) in STATEMENTS.items():
+            found.append(_outcome(name, compares, partial(measure, stated), "n/a"))
+        return found
 
 
-def _reading(reader: Reader, name: str) -> Finding:
-    """Return the outcome of a way to read; what a model raises is one too."""
-    compares, read = READINGS[name]
-    other = name in MIXED and mixes(reader.model)
+def _read(reader: Reader, read: Reading) -> Compared:
+    return compared(*read(reader), reader.bound)
+
+
+def _outcome(
+    name: str, compares: str, measure: Callable[[], Compared], raised: State
+) -> Finding:
+    """Return the outcome of a check; what a model raises is one too."""
     try:
-        found = _found(name, compares, *compared(*read(reader), reader.bound))
-    except (NotApplicableError, ValueError, NotImplementedError) as why:
-        return _missing(name, compares, str(why).partition("\n")[0])
-    except Exception as error:  # a fault of the model, unless it was not made for that
+        most, bound, why = measure()
+    except (NotApplicableError, ValueError, NotImplementedError) as error:
+        return _missing(name, compares, str(error).partition("\n")[0])
+    except Exception as error:  # a fault of the model, unless a copy was measured
         text = f"raises {reason_of(error)}"
-        found = Finding(name, compares, None, None, "failed", text)
-    if found.state == "failed" and other:
-        return replace(found, state="n/a", reason="has layers other than attention")
-    return found
-
-
-def _statement(stated: Stated, name: str) -> Finding:
-    """Return the outcome of a comparison with what is stated."""
-    compares, measure = STATEMENTS[name]
-    try:
-        return _found(name, compares, *measure(stated))
-    except NotApplicableError as why:
-        return _missing(name, compares, str(why))
-    except Exception as error:  # what cannot be measured is no fault of a model
-        reason = reason_of(error)
-        if name == "length" and isinstance(error, IndexError):  # a table too short
-            return Finding(name, compares, None, None, "failed", f"raises {reason}")
-        return _missing(name, compares, f"cannot be measured: {reason}")
-
-
-def _found(name: str, compares: str, most: float, bound: float, why: str) -> Finding:
+        return Finding(name, compares, None, None, raised, text)
     if most <= bound:
         return Finding(name, compares, most, bound, "passed")
     return Finding(name, compares, most, bound, "failed", why)

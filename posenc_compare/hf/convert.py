@@ -5,21 +5,21 @@ channels (0, 1), (2, 3), ... (`adjacent`). A checkpoint for one becomes a checkp
 the other when the channels of its queries and keys are reordered.
 
 The layout of the model in transformers is measured on a small random copy, and the
-conversion is tried on that copy first. Then files are copied, and queries and keys are
-overwritten in the new files, one tensor at a time. Types, names and other files stay.
+conversion is tried on that copy first. Then files are copied, one at a time, with other
+queries and keys. Types, names and other files stay.
 """
 
 import json
-import math
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from posenc_compare.convert import rope_layout
@@ -28,13 +28,14 @@ from posenc_compare.hf.candidates import length_limits
 from posenc_compare.hf.checkpoint import configuration_in
 from posenc_compare.hf.measure import EXACT, UNMET, Rotation, layers_of, meet, rotations
 from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
+from posenc_compare.hf.rotary import check_text
 from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes.shared.rotation import PAIRS, Layout
 from posenc_compare.validate import check_choice
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
-OTHERS = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack")  # also of weights
+OTHERS = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack", "*.safetensors")
 # The names of modules of queries and keys.
 PROJECTIONS = ("q_proj", "k_proj")
 NORMS = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")
@@ -42,7 +43,6 @@ BLOCKS = ("qkv_proj", "Wqkv")  # all queries, then all keys, then all values
 GROUPED = ("query_key_value",)  # for each key its queries, itself and its value
 FUSED = (*BLOCKS, *GROUPED)
 NAMES = (*PROJECTIONS, *NORMS, *FUSED)
-LATENT = ("kv_a_proj_with_mqa", "kv_b_proj")
 
 
 @dataclass(frozen=True)
@@ -63,33 +63,27 @@ class Part:
     width: int
     rotated: int
 
-    def channels(self, shape: Sequence[int]) -> int:
-        """Return the channels of a tensor of this shape: rows, or weights of a norm."""
-        return math.prod(shape) if self.kind in NORMS else shape[0]
-
     def moved(self, tensor: Tensor, to: Layout) -> Tensor:
-        """Return a tensor `(channel, ...)` with its channels reordered.
+        """Return a tensor with its channels reordered, of rows or of a norm.
 
         Raises:
             ShapeError: if it does not consist of heads of this width.
         """
-        count, left = divmod(len(tensor), self.width)
-        fused = self.kind in FUSED
-        values = (count - self.heads) // 2 if fused else 0
+        rows = tensor.flatten() if self.kind in NORMS else tensor
+        heads, left = divmod(len(rows), self.width)
+        values, odd = divmod(heads - self.heads, 2) if self.kind in FUSED else (0, 0)
         groups = values if self.kind in GROUPED else 1
-        whole = count if self.kind in ("k_proj", *NORMS) else self.heads + 2 * values
-        known = values > 0 if fused else count > 0
-        if left or not known or count != whole or count % groups:
+        some = values > 0 if self.kind in FUSED else heads > 0
+        if left or odd or not some or heads % groups:
             raise ShapeError(
-                f"must have heads of {self.width} channels, {self.heads} of queries, "
-                f"got {len(tensor)} channels"
+                f"must have heads of {self.width} channels, got {len(rows)} channels"
             )
-        turned = (count - values) // groups  # values are the last heads of a group
-        by_group = tensor.unflatten(0, (groups, count // groups, self.width))
-        first = by_group[:, :turned].flatten(0, 2)
-        first = rope_layout(first, groups * turned, to=to, rotated=self.rotated)
-        first = first.unflatten(0, (groups, turned, self.width))
-        return torch.cat([first, by_group[:, turned:]], dim=1).flatten(0, 2)
+        turned = rope_layout(rows, heads, to=to, rotated=self.rotated)
+        if self.kind in FUSED:  # the last channels of each group are values, and stay
+            own, new = (one.unflatten(0, (groups, -1)) for one in (rows, turned))
+            last = self.width * values // groups
+            new[:, -last:] = own[:, -last:]
+        return turned.reshape(tensor.shape)
 
 
 def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
@@ -136,11 +130,10 @@ def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".convert-", dir=out.parent) as place:
             copy = Path(place) / out.name
-            unread = {*folder.glob("*.safetensors")} - {*shards}
-            ignored = shutil.ignore_patterns(*OTHERS, *(path.name for path in unread))
+            ignored = shutil.ignore_patterns(*OTHERS)
             shutil.copytree(folder, copy, ignore=ignored)
             for path in shards:
-                _overwrite(copy / path.name, found, to)
+                _write(path, copy / path.name, found, to)
             _note(copy / "config.json", None if to == own else to)
             copy.rename(out)
     except OSError as error:
@@ -160,16 +153,9 @@ def _parts(config: Any) -> tuple[Layout, dict[str, Part], dict[str, str]]:
         tensors, by what files may call them: files may leave out the base model.
     """
     kind = config.model_type
-    if getattr(config, "is_encoder_decoder", False):
-        raise UnsupportedModelError(f"{kind}: must be a causal model, got an encoder")
-    if config.get_text_config() is not config:
-        raise UnsupportedModelError(f"{kind}: must be of text alone, got one of more")
+    check_text(config)
     model = tiny(config)
     own_names, base = {*model.state_dict()}, f"{model.base_model_prefix}."
-    if any({*name.split(".")} & {*LATENT} for name in own_names):
-        raise UnsupportedModelError(
-            f"{kind}: must have a projection for its keys alone, got latent attention"
-        )
     length = min([config_length(config), *length_limits(config)])
     measured = {one.layer: one for one in rotations(model, length)}
     faults = [one.fault for one in measured.values() if one.fault not in ("", UNMET)]
@@ -248,9 +234,7 @@ def _is_moved(
     before, logits = meet(model, ids, 0).found, model(ids, use_cache=False).logits
     for name, tensor in model.state_dict().items():
         if part := parts.get(name):
-            shape = tensor.shape
-            rows = tensor.reshape(part.channels(shape), -1)
-            tensor.copy_(part.moved(rows, to).reshape(shape))
+            tensor.copy_(part.moved(tensor, to))
     after = meet(model, ids, 0).found
     pairs = [(logits, model(ids, use_cache=False).logits)]
     for layer, met in before.items():
@@ -278,11 +262,6 @@ def _shards(folder: Path) -> list[Path]:
                 f"model must be a folder with safetensors, got {folder.name[:200]!r}: "
                 f"{path.name} is not there"
             )
-        try:
-            with safe_open(path, "pt"):
-                pass
-        except SafetensorError as error:
-            raise ConfigError(f"{path}: must be safetensors, got {error}") from error
     return found
 
 
@@ -292,14 +271,17 @@ def _found(
     """Return the tensors to convert, by their names in files."""
     found: dict[str, Part] = {}
     for path in shards:
-        with safe_open(path, "pt") as file:
-            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}
+        try:
+            with safe_open(path, "pt") as file:
+                shapes = {n: file.get_slice(n).get_shape() for n in file.keys()}
+        except SafetensorError as error:
+            raise ConfigError(f"{path}: must be safetensors, got {error}") from error
         for name, shape in shapes.items():
             part = parts.get(names.get(name, ""))
             if part:
                 found[name] = part
                 try:
-                    part.moved(torch.empty(part.channels(shape)), "half")
+                    part.moved(torch.empty(shape, device="meta"), "half")
                 except (ShapeError, IndexError) as error:
                     raise ConfigError(f"{path.name}: {name} {error}") from error
             elif name not in names and {*name.split(".")} & {*NAMES}:
@@ -316,23 +298,13 @@ def _found(
     return found
 
 
-def _overwrite(path: Path, parts: Mapping[str, Part], to: Layout) -> None:
-    """Reorder tensors in a file, one at a time.
-
-    A file has the length of its header, the header and the bytes of all tensors.
-    Source: https://huggingface.co/docs/safetensors.
-    """
-    with path.open("r+b") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
-        for name in header.keys() & parts.keys():
-            start, end = (8 + size + offset for offset in header[name]["data_offsets"])
-            channels = parts[name].channels(header[name]["shape"])
-            file.seek(start)
-            raw = torch.frombuffer(bytearray(file.read(end - start)), dtype=torch.uint8)
-            moved = parts[name].moved(raw.reshape(channels, -1), to)
-            file.seek(start)
-            file.write(moved.numpy().tobytes())
+def _write(source: Path, path: Path, parts: Mapping[str, Part], to: Layout) -> None:
+    """Write a copy of a file, with some tensors reordered."""
+    with safe_open(source, "pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+        for name in tensors.keys() & parts.keys():
+            tensors[name] = parts[name].moved(tensors[name], to)
+        save_file(tensors, path, file.metadata())
 
 
 def _note(path: Path, layout: Layout | None) -> None:

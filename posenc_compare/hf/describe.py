@@ -1,7 +1,8 @@
 """Describe how a Hugging Face model places tokens.
 
 A small random model of the same configuration is read. Each reader looks for one kind
-of positions; the first that finds any describes the model.
+of positions; the first that finds any describes the model. Of models of text and
+images, the language model is described.
 """
 
 import copy
@@ -17,12 +18,12 @@ from posenc_compare.hf.axes import by_axis
 from posenc_compare.hf.biases import biases_in
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import SCALED, UNMET, layers_of
-from posenc_compare.hf.places import CONVERTED, NoAttentionError, UnsupportedModelError
+from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
 from posenc_compare.hf.profiles import profiles_in
 from posenc_compare.hf.readings import apart, mixes, outputs
-from posenc_compare.hf.rotary import Rotary, drafts, rotary_in, text_of
+from posenc_compare.hf.rotary import rotary_in, text_of
 from posenc_compare.hf.tables import tables_in
-from posenc_compare.hf.tiny import books, given, tiny
+from posenc_compare.hf.tiny import given, tiny
 from posenc_compare.variants import Variant
 
 COUNTS = (160, 16)  # tokens of a text; the first that a model reads
@@ -36,8 +37,7 @@ UNKNOWN = "places tokens in a way that no reader here finds"
 def describe(config: PreTrainedConfig) -> list[Described]:
     """Return how a model with this configuration places tokens.
 
-    Small random models are built; no weights are read. A model of several parts, such
-    as text and vision, is described part by part.
+    A small random model is built; no weights are read.
 
     Returns:
         A row for all layers, or a table, that place tokens alike.
@@ -45,46 +45,25 @@ def describe(config: PreTrainedConfig) -> list[Described]:
     Raises:
         UnsupportedModelError: if no small model can be built.
     """
+    text, kind = _language_model(config)
     with torch.random.fork_rng(devices=[]):  # models are drawn
-        return _rows(config)
-
-
-def _rows(config: PreTrainedConfig) -> list[Described]:
-    rows: list[Described] = []
-    for part, own, kind in _parts(config):
-        try:
-            found = _described(tiny(own, kind), own)
-        except NoAttentionError:
-            found = [_nope(WITHOUT)]
-        except UnsupportedModelError as error:
-            if not part:
-                raise
-            found = [Described("all", "other", note=str(error).partition("; ")[0])]
-        rows += [replace(one, part=part) for one in found]
+        rows = _described(tiny(text, kind), text)
     if layout := getattr(config, CONVERTED, ""):
         note = f"weights are for {layout} pairs, converted by `hf convert`"
         rows = [replace(one, note=f"{note}; {one.note}".strip("; ")) for one in rows]
     return rows
 
 
-def _parts(config: Any) -> list[tuple[str, Any, Any]]:
-    """Return the parts of a model: name, configuration and class."""
-    causal: Any = CAUSAL[type(config)] if type(config) in CAUSAL else None
-    if drafts(config):
-        return [("text", _unshared(config.get_text_config()), AutoModelForCausalLM)]
-    whole = ("", _unshared(config), _class_of(config))
-    if causal and causal.config_class is type(config) and text_of(config) is config:
-        return [whole]
-    found = []
-    for name, one in vars(config).items():
-        kind: Any = None
-        if type(one) in MODELS:
-            kind = _class_of(one)
-        elif causal and type(one) is causal.config_class:
-            kind = causal
-        if kind is not None:
-            found.append((name.removesuffix("_config"), _unshared(one), kind))
-    return found or [whole]
+def _language_model(config: Any) -> tuple[Any, Any]:
+    """Return the configuration of the language model, and the class that builds it."""
+    text, kind = text_of(config), None
+    if text is None:  # several: as the encoder of text and the decoder of MusicGen
+        text = config.get_text_config(decoder=True)
+    if type(config) in CAUSAL and type(text) not in MODELS:  # as the text of Emu 3
+        kind = CAUSAL[type(config)]
+    elif type(text) not in MODELS:  # as the text of Ernie 4.5-VL, built in the whole
+        text = config
+    return _unshared(text), kind or _class_of(text)
 
 
 def _unshared(config: Any) -> Any:
@@ -110,22 +89,23 @@ def _described(model: Any, config: Any) -> list[Described]:
     """Return the description of a model, by the first reader that finds positions."""
     try:
         crosses = getattr(model.config, "is_encoder_decoder", False)
-        rotary = [] if crosses else rotary_in(model, config)
+        rows = [] if crosses else rotary_in(model, config)
     except (UnsupportedModelError, AttributeError):  # no queries and keys, or ids
-        rotary = []
-    rows = [by_axis(_rotating(one), one, model) for one in rotary]
+        rows = []
     if any(one.kind == "rotary" for one in rows):
-        return rows
+        return [by_axis(one, model) for one in rows]
     text, count = _text(model)
     if found := tables_in(model, text, count):
         return found
-    notes = {number: one.reason for one in rotary for number in one.numbers}
+    notes = {number: one.note for one in rows for number in one.numbers}
     if found := profiles_in(model, notes):
         return found
-    if any(note not in ("", UNMET) for note in notes.values()):
+    if any(one.kind == "other" and one.note != UNMET for one in rows):
         return rows
     if found := biases_in(model, text, count):
         return found
+    if any(one.note == SCALED for one in rows):
+        return rows
     return [_unplaced(model, text)]
 
 
@@ -134,7 +114,7 @@ def _text(model: Any) -> tuple[dict[str, Any], int]:
     known = getattr(model.get_input_embeddings(), "num_embeddings", TOKEN + 1)
     one = torch.tensor([[min(TOKEN, known - 1)]])
     for count in COUNTS:
-        text = given(model, one.expand(books(model.config), count))
+        text = given(model, one.expand(1, count))
         try:
             with torch.no_grad():
                 model(**text)
@@ -144,25 +124,6 @@ def _text(model: Any) -> tuple[dict[str, Any], int]:
     raise UnsupportedModelError(
         f"{type(model).__name__}: must read {COUNTS[-1]} tokens, and does not"
     )
-
-
-def _rotating(one: Rotary) -> Described:
-    """Return the description of layers whose rotation was measured."""
-    if not one.pairs:
-        nope = not one.reason or one.reason == SCALED
-        kind, variant = ("none", Variant("nope")) if nope else ("other", None)
-        return Described(one.layers, kind, variant=variant, note=one.reason)
-    measured = {
-        "type": one.rope_type,
-        "length": one.length,
-        "pairs": one.pairs,
-        "slow pairs": one.slow,
-        "attention factor": one.attention_factor,
-        "softmax factor": one.scale,
-    }
-    variant = None if one.label == "n/a" else one.variant
-    row = Described(one.layers, "rotary", measured, variant)
-    return replace(row, off=one.apart, logits_off=one.off, note=one.reason)
 
 
 def _unplaced(model: Any, text: dict[str, Any]) -> Described:

@@ -25,7 +25,7 @@ class Described:
         logits_off: largest difference of a logit under the scheme, in parts of the
             largest; None if it was not compared.
         note: why there is no scheme, or what else is done; empty if nothing is.
-        part: of the model, such as vision; empty for all of it.
+        numbers: of these layers; empty for tables and biases.
     """
 
     layers: str
@@ -35,7 +35,7 @@ class Described:
     off: float | None = None
     logits_off: float | None = None
     note: str = ""
-    part: str = ""
+    numbers: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:

@@ -134,10 +134,9 @@ class _Met(TorchFunctionMode):
         calls = self.states.setdefault(module, [])
         if isinstance(own, Tensor):
             calls.append(own)
-        given = [
-            one if self.tokens == 1 else one.expand(-1, self.tokens, -1)
-            for one in self.given.get(module, [])[len(calls) - 1 : len(calls)]
-        ]
+        given = self.given.get(module, [])[len(calls) - 1 : len(calls)]
+        if self.tokens > 1:
+            given = [one.expand(-1, self.tokens, -1) for one in given]
         if given and args:
             args = (*given, *args[1:])
         elif given:
@@ -234,12 +233,13 @@ def meet(
     """
     given = {"input_ids": ids}
     if _takes_positions(model):
-        given["position_ids"] = torch.full_like(ids, position)
+        positions = torch.full_like(ids, position)
         if len(ids) > 1:
-            given["position_ids"][-1] = reach
+            positions[-1] = reach
         if axis is not None:
             along = torch.eye(axis.total, dtype=torch.long)[axis.number]
-            given["position_ids"] = along[:, None, None] * given["position_ids"]
+            positions = along[:, None, None] * positions
+        given["position_ids"] = positions
     else:
         given["input_ids"] = ids.expand(-1, position + 1)
     tokens = given["input_ids"].shape[1]
@@ -320,17 +320,6 @@ def rotations(
     start = read(few, 0)
     if not start.found:
         raise UnsupportedModelError(f"{name}: {UNMET}; {WOULD_WORK}")
-    if all(
-        _unmoved(start.found, read(few, step, states=start.states).found)
-        for step in steps
-    ):
-        widths = {layer: pairs[0][0].shape[-1] for layer, pairs in start.found.items()}
-        return [
-            Rotation(layer, widths[layer], factor=1.0)
-            if layer in widths
-            else Rotation(layer, 0, fault=UNMET)
-            for layer in sorted({*layers_of(model).values()})
-        ]
     queries = [q for pairs in start.found.values() for q, _ in pairs]
     # Twice as many rows, one for each head, as a head has channels.
     rows = max([0, *(4 * q.shape[-1] ** 2 // q.numel() for q in queries)]) + 16
@@ -363,19 +352,6 @@ def rotations(
     return found
 
 
-def _unmoved(start: Products, moved: Products) -> bool:
-    """Return whether no layer gives other queries and keys at another position."""
-    return moved.keys() == start.keys() and all(
-        len(pairs) == len(moved[layer])
-        and all(
-            torch.equal(before, after)
-            for pair, other in zip(pairs, moved[layer], strict=True)
-            for before, after in zip(pair, other, strict=True)
-        )
-        for layer, pairs in start.items()
-    )
-
-
 def _same(one: Rotation, other: Rotation) -> bool:
     """Return whether two products of a layer are rotated alike."""
     if one.frequencies is None or other.frequencies is None:
@@ -399,9 +375,12 @@ def _rotation(
     """
     width = still[0].shape[-1]
     base = still if plain is None else plain
+    few = Rotation(layer, width, fault="has queries that span too few channels")
+    if not base[0].isfinite().all():
+        return few
     span, mixed = torch.linalg.qr(base[0])
     if len(base[0]) <= width or torch.linalg.matrix_rank(mixed) < width:
-        return Rotation(layer, width, fault="has queries that span too few channels")
+        return few
     inverse = torch.linalg.inv(mixed)
     spread = inverse.norm(dim=1)  # of what is solved, for queries off by 1
     noise = torch.zeros(width, width, dtype=torch.float64)

@@ -28,7 +28,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class Pass:
-    """One forward pass, as all layers of one kind of mask see it."""
+    """One forward pass, as all layers of one kind of mask see it.
+
+    There are `queries`, `keys` up to the last query, and `tokens` with dropped ones.
+    """
 
     seen: Tensor  # (batch, 1, query, key) whether a query sees a key
     dropped: int  # tokens before the first key, which a cache has dropped
@@ -39,6 +42,11 @@ class Pass:
     session: Session | None = field(default=None, repr=False)
     capped: dict[Scheme, Scheme] = field(default_factory=dict, repr=False)
     name: object = field(default_factory=object, repr=False)  # unique to this pass
+
+    def __post_init__(self) -> None:
+        self.queries = self.seen.shape[2]
+        self.keys = self.past + self.queries
+        self.tokens = self.dropped + self.keys
 
     def told(self, position_ids: Tensor | None) -> None:
         """Set the position ids that a layer is given; other ids begin a new session.
@@ -76,21 +84,6 @@ class Pass:
         real = self.real[:, : self.tokens].long()
         starts = (real.diff(dim=1) == 1).sum(dim=1) + real[:, 0]
         return bool((starts > 1).any())
-
-    @property
-    def queries(self) -> int:
-        """Return how many queries there are."""
-        return self.seen.shape[2]
-
-    @property
-    def keys(self) -> int:
-        """Return how many keys there are up to the last query."""
-        return self.past + self.queries
-
-    @property
-    def tokens(self) -> int:
-        """Return how many tokens there have been, dropped ones among them."""
-        return self.dropped + self.keys
 
     def begin(self, schemes: Sequence[Scheme]) -> Session:
         """Return the session of this pass; its first scheme embeds tokens for all."""

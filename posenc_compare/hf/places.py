@@ -14,17 +14,11 @@ from posenc_compare.errors import ConfigError
 ROTARY = "position_embeddings"  # what attention is given: cosines and sines
 INSIDE = ("get_base_model()", "module", "_orig_mod")  # of what wraps a model
 WOULD_WORK = "Llama, Qwen, Mistral, Gemma, GPT-NeoX and OLMo would work"
-
-
 CONVERTED = "posenc_compare_rope_layout"  # in config.json of a converted checkpoint
 
 
 class UnsupportedModelError(ConfigError):
     """A model, or what it was called with, leaves a scheme no place to act."""
-
-
-class NoAttentionError(UnsupportedModelError):
-    """A model has no attention."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +62,6 @@ def places_of(model: nn.Module) -> list[Place]:
         if ROTARY not in inspect.signature(kind.forward).parameters:
             placing[kind.__name__] = None
             continue
-        # A hook of accelerate keeps what was there, and calls it.
-        hooked = "_old_forward" if hasattr(module, "_hf_hook") else "forward"
-        own = getattr(module, hooked, module.forward)
-        runs = getattr(own, "__func__", own)
-        if kind.forward.__module__ != kind.__module__ or runs is not kind.forward:
-            other = kind.forward if runs is kind.forward else runs
-            raise UnsupportedModelError(
-                f"{name}: {kind.__name__}.forward was replaced by "
-                f"{getattr(other, '__module__', other)}, which may call no other "
-                f"attention"
-            )
         above, _, inside = path.rpartition(".")
         found.append(Place(layer, module, modules[above], inside))
     if any(place.layer < 0 for place in found):

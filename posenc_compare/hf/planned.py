@@ -48,10 +48,7 @@ def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Compari
     plan = _Plan(model, work, windows)
     setting = Checkpoint(**plan.facts, seed=windows - 1, **given).resolve(load_corpus)
     remarks = plan.remarks(setting.test_lengths[-1], setting.rules)
-    cells = [
-        plan.cell(plan.variant, "checkpoint", setting, seed) for seed in range(windows)
-    ]
-    return plan.comparison(cells, "checkpoint", remarks)
+    return plan.comparison("checkpoint", [(plan.variant, setting)], windows, remarks)
 
 
 def retrieval(
@@ -76,13 +73,8 @@ def retrieval(
             filler_of(setting, filler)
     remarks = plan.remarks(read[-1], rules)
     variants = variants_for(plan.variant, plan.geometry, read[-1], rules)
-    cells = [
-        plan.cell(variant, "retrieval", setting, seed)
-        for seed in range(windows)
-        for setting in settings
-        for variant in variants.values()
-    ]
-    return plan.comparison(cells, "retrieval", remarks)
+    pairs = [(one, setting) for setting in settings for one in variants.values()]
+    return plan.comparison("retrieval", pairs, windows, remarks)
 
 
 class _Plan:
@@ -95,8 +87,7 @@ class _Plan:
         check_whole("windows", windows, 1, 1 << 16)
         self.place = local_place(model, READ)
         config = configuration_in(self.place)
-        self.rotary, self.variant = one_rope(config)
-        self.trained = self.rotary.length
+        self.variant, self.rope_type, self.trained = one_rope(config)
         self.geometry = geometry_of(config.get_text_config(), self.trained)
         _check_tokenizer(self.place)
 
@@ -112,23 +103,25 @@ class _Plan:
             "place": str(self.place.absolute()),
         }
 
-    def cell(self, variant: Variant, measure: str, setting: Any, seed: int) -> Cell:
-        """Return a cell of this machine."""
-        one = replace(setting, seed=seed)
-        return Cell(variant, measure, one, self.work.threads, graphics_of(one))
-
     def comparison(
-        self, cells: list[Cell], name: str, remarks: tuple[str, ...]
+        self,
+        measure: str,
+        pairs: list[tuple[Variant, Any]],
+        windows: int,
+        remarks: tuple[str, ...],
     ) -> Comparison:
-        """Return the comparison of some cells."""
-        work = fitted(self.work, cells)
-        return Comparison(
-            cells, work, name=f"{name}-{self.place.stem}", remarks=remarks
-        )
+        """Return the comparison of variants with settings, in some windows."""
+        cells = []
+        for seed in range(windows):
+            for variant, setting in pairs:
+                one, threads = replace(setting, seed=seed), self.work.threads
+                cells.append(Cell(variant, measure, one, threads, graphics_of(one)))
+        work, name = fitted(self.work, cells), f"{measure}-{self.place.stem}"
+        return Comparison(cells, work, name=name, remarks=remarks)
 
     def remarks(self, longest: int, rules: str) -> tuple[str, ...]:
         """Return why nothing is evaluated under a rule, if nothing is."""
-        kind, beyond = self.rotary.rope_type, max(longest, 2 * self.trained)
+        kind, beyond = self.rope_type, max(longest, 2 * self.trained)
         scales = rules_for(self.variant.build(self.geometry), beyond, rules)
         if not scales and rules != "all":
             raise ConfigError(
@@ -151,10 +144,8 @@ def _check_tokenizer(place: Path) -> None:
     try:
         AutoTokenizer.from_pretrained(place, trust_remote_code=False)
     except Exception as error:  # whatever its files make transformers raise
-        there = any(place.glob("tokenizer*")) or any(place.glob("vocab*"))
-        found = reason_of(error) if there else "no tokenizer.json"
         raise ConfigError(
             f"model must be a folder with a tokenizer that transformers loads, got "
-            f"{found} in {place.name[:200]!r}; the files that the tokenizer's "
-            f"save_pretrained writes would work"
+            f"{reason_of(error)} in {place.name[:200]!r}; the files that the "
+            f"tokenizer's save_pretrained writes would work"
         ) from error

@@ -49,6 +49,9 @@ class Reader:
         self.causal = is_causal(model) if causal is None else causal
         tokens = tokens_of(config, tokens)
         self.tokens, self.half, self.quarter = tokens, tokens // 2, tokens // 4
+        self.arguments: Any = inspect.signature(model.forward).parameters
+        pad = getattr(config, "pad_token_id", None)
+        self.pad = pad if isinstance(pad, int) and pad >= 0 else None
         named = [v for n, v in vars(config).items() if n.endswith("_token_id")]
         special = [t for v in named for t in (v if isinstance(v, list) else [v])]
         known = [one for one in range(config.vocab_size) if one not in special]
@@ -59,11 +62,6 @@ class Reader:
         self.ids = torch.tensor(known)[ids].to(device)
         self.counted = torch.arange(tokens, device=device).expand(2, -1)
         self.full = self.read(self.ids)
-
-    @property
-    def longest(self) -> int:
-        """Return the positions that the model is for; 1024 if none are stated."""
-        return config_length(self.config)
 
     @property
     def bound(self) -> float:
@@ -78,17 +76,6 @@ class Reader:
         eps = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
         rounding = eps * math.sqrt(width) * 4 * layers
         return min(rounding, SPREAD) * float(self.full.abs().max())
-
-    @cached_property
-    def arguments(self) -> Any:
-        """Return the arguments of the model, by name."""
-        return inspect.signature(self.model.forward).parameters
-
-    @cached_property
-    def pad(self) -> int | None:
-        """Return the token of padding; None if none is stated."""
-        pad = getattr(self.config, "pad_token_id", None)
-        return pad if isinstance(pad, int) and pad >= 0 else None
 
     @cached_property
     def start(self) -> int | None:
@@ -153,6 +140,7 @@ class Reader:
 
 
 Reading = Callable[[Reader], tuple[Tensor, Tensor]]
+Compared = tuple[float, float, str]  # the largest difference, its bound, and where
 
 
 def _causal(r: Reader) -> tuple[Tensor, Tensor]:
@@ -295,7 +283,7 @@ def tokens_of(config: Any, tokens: int = 0) -> int:
     return tokens
 
 
-def compared(made: Tensor, own: Tensor, bound: float) -> tuple[float, float, str]:
+def compared(made: Tensor, own: Tensor, bound: float) -> Compared:
     """Return the largest difference of `(..., token, channel)`, its bound, and where.
 
     The place is that of the first token whose outputs differ by more than the bound.

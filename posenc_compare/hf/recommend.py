@@ -62,11 +62,11 @@ def target(model: str, length: int) -> Target:
     """Return a model and a length that it is to read; no weights are loaded."""
     check_whole("length", length, 1, 1 << 24)
     config = configuration_in(local_place(model, DESCRIBED))
-    rotary, own = one_rope(config)
+    own, kind, trained = one_rope(config)
     if "scaling" in own.options:
         raise ConfigError(
-            f"model must have a rope without scaling, got {rotary.rope_type} in its "
+            f"model must have a rope without scaling, got {kind} in its "
             f"configuration; the configuration before it was extended would work"
         )
-    geometry = geometry_of(config.get_text_config(), rotary.length)
+    geometry = geometry_of(config.get_text_config(), trained)
     return Target(own, geometry, float(own.options.get("base", 10_000.0)), length)

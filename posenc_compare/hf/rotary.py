@@ -5,21 +5,21 @@ keys is measured, the scheme that its configuration states is compared with that
 then the logits under both.
 """
 
-import inspect
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedConfig
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.apply import PROVED, proof
 from posenc_compare.hf.candidates import candidates, length_limits, turning
+from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import (
     EXACT,
     SCALED,
@@ -30,105 +30,94 @@ from posenc_compare.hf.measure import (
     rotations,
 )
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError, check_converted
-from posenc_compare.hf.sizes import config_length, geometry_of
+from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
-from posenc_compare.schemes import Call, Scheme
-from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
-SHARED = "shared_kv_states"
 DEEP = "rounding grows from layer to layer"
 BACKWARDS = "rotates backwards: equals the scheme at negated positions"
 SHORT = 1024  # positions in which queries are not scaled yet
 
 
-@dataclass(frozen=True)
-class Rotary:
-    """The rotary positions of layers that rotate alike.
-
-    Attributes:
-        layers: all, the kind that the configuration names, or numbers as `0-2,4-6`.
-        numbers: of these layers.
-        rope_type: of transformers; none for layers that do not rotate.
-        variant: the scheme of this package that the configuration states; None if
-            there is none.
-        apart: largest relative difference of a frequency, as measured, from that of
-            the variant; None without one.
-        attention_factor: of cosines and sines, as measured; None if it cannot be.
-        pairs: of channels that are rotated.
-        slow: pairs that do not finish a turn within the length the row is for.
-        length: positions that the row is for.
-        off: largest difference of a logit under the variant, in parts of the largest,
-            with all these layers and with each alone; None if it was not compared.
-        reason: why the variant is none, or is not proved, or acts otherwise; empty if
-            it is proved.
-        scale: of scores before the softmax, in parts of 1/sqrt(head_dim), as measured;
-            None if it cannot be.
-    """
-
-    layers: str
-    numbers: tuple[int, ...]
-    rope_type: str
-    variant: Variant | None = None
-    apart: float | None = None
-    attention_factor: float | None = None
-    pairs: int = 0
-    slow: int = 0
-    length: int = 0
-    off: float | None = None
-    reason: str = ""
-    scale: float | None = None
-
-    @property
-    def label(self) -> str:
-        """Return the label of the scheme that the layers have; n/a if unknown."""
-        if self.rope_type == "none":
-            return "nope"
-        built = self.variant is not None and (self.apart or 0.0) <= EXACT
-        return self.variant.label if built and self.variant else "n/a"
-
-
-def rotary_of(config: PreTrainedConfig) -> list[Rotary]:
-    """Return the rotary positions that a model with this configuration has.
-
-    A small random model is built; no weights are read.
+def one_rope(config: Any) -> tuple[Variant, str, int]:
+    """Return the scheme of a causal model that has one kind of rotary positions.
 
     Returns:
-        One for all layers that rotate alike, and for each length from which they
-        rotate otherwise; at the end one for the layers that do not rotate, if any.
+        The scheme; its type in transformers; the positions that the model is for.
 
     Raises:
-        UnsupportedModelError: if the model has none, or cannot be asked.
+        UnsupportedModelError: if the model has none or several, or cannot be measured.
     """
-    _check_kind(config)
+    check_converted(config)
+    check_text(config)
     model = tiny(config)
     rows = rotary_in(model, config)
-    if not any(one.pairs for one in rows):
-        faults = [one.reason for one in rows if one.reason not in ("", UNMET)]
+    if not any(row.kind == "rotary" for row in rows):
+        faults = [row.note for row in rows if row.note not in ("", UNMET)]
         why = faults[0] if faults else "has no rotary positions"
         raise UnsupportedModelError(f"{type(model).__name__}: {why}; {WOULD_WORK}")
-    return rows
+    turning = [row for row in rows if row.kind != "none"]
+    first = turning[0]
+    if len(turning) == 1 and first.off is not None and first.off > EXACT:
+        raise UnsupportedModelError(
+            f"model must build the frequencies that its configuration states, got "
+            f"some that are off by {first.off:.1e}; `hf describe` shows them"
+        )
+    types = [str(row.measured.get("type", "n/a")) for row in turning]
+    if len(turning) != 1 or first.variant is None or first.note:
+        kinds = zip(types, turning, strict=True)
+        found = ", ".join(f"{kind} ({row.layers})" for kind, row in kinds)
+        why = next((f": {row.note}" for row in turning if row.note), "")
+        raise UnsupportedModelError(
+            f"model must have one kind of rotary positions, which `rope` has too, got "
+            f"{found}{why}"
+        )
+    return first.variant, types[0], config_length(config)
 
 
-def rotary_in(model: Any, config: PreTrainedConfig) -> list[Rotary]:
-    """Return what the layers of a small random model rotate, as `rotary_of`.
+def check_text(config: Any) -> None:
+    """Refuse a configuration that is of no causal model of text alone."""
+    name, text = config.model_type, text_of(config)
+    if getattr(config, "is_encoder_decoder", False):
+        raise UnsupportedModelError(
+            f"{name}: has an encoder; a causal model of text alone would work"
+        )
+    if text is not config:
+        known = type(text) in CAUSAL
+        alone = f"its language model alone ({text.model_type})" if known else "another"
+        raise UnsupportedModelError(
+            f"{name}: must be a causal model of text alone; {alone} would work"
+        )
 
-    Rows of layers without rotation come last.
+
+def text_of(config: Any) -> Any:
+    """Return the configuration of the language model; None if there are several."""
+    try:
+        return config.get_text_config()
+    except ValueError:
+        return None
+
+
+def rotary_in(model: Any, config: PreTrainedConfig) -> list[Described]:
+    """Return what the layers of a small random model rotate.
+
+    Returns:
+        A row for all layers that rotate alike, and for each length from which they
+        rotate otherwise. Rows of layers without rotation come last.
     """
     length = config_length(config)
     limits = length_limits(config)
     within = min([*limits, length])
     rows = rotary_rows(_measured(model, within), config, within, model)
-    if limits and any(one.pairs for one in rows):
+    if limits and any(row.kind == "rotary" for row in rows):
         beyond = length if length > within else 2 * within
         last = rotations(model, within, beyond - 1)
         rows += [
-            replace(one, reason=one.reason or f"measured alone, above {within}")
-            for one in rotary_rows(last, config, beyond)
-            if one.pairs
+            replace(row, note=row.note or f"measured alone, above {within}")
+            for row in rotary_rows(last, config, beyond)
+            if row.kind == "rotary"
         ]
-    rotating = [one for one in rows if one.pairs]
-    return [*rotating, *(one for one in rows if not one.pairs)]
+    return sorted(rows, key=lambda row: row.kind != "rotary")
 
 
 def _measured(model: Any, length: int) -> list[Rotation]:
@@ -158,69 +147,9 @@ def _level(attention: nn.Module) -> None:
             weight.data.fill_(weight.data.mean())
 
 
-def one_rope(config: Any) -> tuple[Rotary, Variant]:
-    """Return the rotary positions of a model that has one kind, and their scheme."""
-    check_converted(config)
-    turning = [one for one in rotary_of(config) if one.rope_type != "none"]
-    first = turning[0]
-    if len(turning) == 1 and first.apart is not None and first.apart > EXACT:
-        raise UnsupportedModelError(
-            f"model must build the frequencies that its configuration states, got "
-            f"some that are off by {first.apart:.1e}; `hf describe` shows them"
-        )
-    if len(turning) != 1 or first.variant is None or first.reason:
-        found = ", ".join(f"{one.rope_type} ({one.layers})" for one in turning)
-        why = next((f": {one.reason}" for one in turning if one.reason), "")
-        raise UnsupportedModelError(
-            f"model must have one kind of rotary positions, which `rope` has too, got "
-            f"{found}{why}"
-        )
-    return first, first.variant
-
-
-def _check_kind(config: Any) -> None:
-    """Refuse a model that is no causal model of text alone."""
-    name = config.model_type
-    if getattr(config, "is_encoder_decoder", False):
-        raise UnsupportedModelError(
-            f"{name}: has an encoder, and causal models alone can be described"
-        )
-    text = text_of(config)
-    if text is None:
-        raise UnsupportedModelError(
-            f"{name}: reads several texts; one of its language models alone would work"
-        )
-    if drafts(config):
-        raise UnsupportedModelError(
-            f"{name}: drafts for another model, whose states and keys it reads; the "
-            f"configuration of that model would work"
-        )
-    if text is not config:
-        alone = (
-            f"the configuration of its language model alone ({text.model_type})"
-            if type(text) in CAUSAL
-            else "the configuration of a causal model of text alone"
-        )
-        raise UnsupportedModelError(f"{name}: reads more than text; {alone} would work")
-
-
-def text_of(config: Any) -> Any:
-    """Return the configuration of the language model; None if there are several."""
-    try:
-        return config.get_text_config()
-    except ValueError:
-        return None
-
-
-def drafts(config: Any) -> bool:
-    """Return whether a model takes keys and values of the one that it drafts for."""
-    kind: Any = CAUSAL[type(config)] if type(config) in CAUSAL else None
-    return kind is not None and SHARED in inspect.signature(kind.forward).parameters
-
-
 def rotary_rows(
     measured: Sequence[Rotation], config: Any, length: int, model: Any = None
-) -> list[Rotary]:
+) -> list[Described]:
     """Return what was measured, a row for all layers that rotate alike.
 
     A model, if there is one, is compared with itself under the scheme of each row.
@@ -237,19 +166,14 @@ def rotary_rows(
     for group in groups:
         one, numbers = group[0], tuple(each.layer for each in group)
         name = "all" if len(groups) == 1 else layers_text(numbers, config)
-        kind = "n/a" if one.fault or one.pairs else "none"
-        row = Rotary(name, numbers, kind, length=length, reason=one.fault)
-        if one.frequencies is not None:
-            turns = length * one.frequencies / (2 * math.pi)
-            row = replace(
-                row,
-                attention_factor=one.factor,
-                pairs=len(one.pairs),
-                slow=int((turns < 1).sum()),
-                scale=one.scale,
-            )
-            row = _proved(_matched(row, one, config), model)
-        rows.append(replace(row, reason=row.reason or one.note))
+        if one.fault:
+            row = Described(name, "other", note=one.fault)
+        elif one.frequencies is None:
+            row = Described(name, "none", variant=Variant("nope"), note=one.note)
+        else:
+            row = _proved(_matched(name, one, length, config), numbers, model)
+            row = replace(row, note=row.note or one.note)
+        rows.append(replace(row, numbers=numbers))
     return rows
 
 
@@ -276,53 +200,53 @@ def layers_text(numbers: tuple[int, ...], config: Any) -> str:
     return ",".join(f"{e[0]}-{e[-1]}" if len(e) > 1 else f"{e[0]}" for e in ends)
 
 
-class _Backwards(Wrapper):
-    """A scheme at negated positions."""
-
-    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return super().query(q, -positions, call)
-
-    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return super().key(k, -positions, call)
-
-
-def _matched(row: Rotary, one: Rotation, config: Any) -> Rotary:
+def _matched(name: str, one: Rotation, length: int, config: Any) -> Described:
     """Return a row with the nearest of the schemes that the configuration states."""
-    found, faults = [], []
+    assert one.frequencies is not None
+    turns = length * one.frequencies / (2 * math.pi)
+    measured: dict[str, float | int | str | None] = {
+        "type": "n/a",
+        "length": length,
+        "pairs": len(one.pairs),
+        "slow pairs": int((turns < 1).sum()),
+        "attention factor": one.factor,
+        "softmax factor": one.scale,
+    }
+    row = Described(name, "rotary", measured)
+    found, why = [], ""
     size = config_length(config)
     backwards = all(first > second for first, second in one.pairs)
     if backwards:
         one = replace(one, pairs=tuple((i, j) for j, i in one.pairs))
-    for rule, variant in candidates(config, row.length, one):
-        row = replace(row, rope_type=rule)
+    for rule, variant in candidates(config, length, one):
+        measured["type"] = rule
         try:
             own = turning(variant, one.width, size)
         except ConfigError as error:
-            faults.append(str(error))
+            why = why or str(error)
             continue
         if own.pairs != one.pairs:
-            faults.append(_channels(one))
+            why = why or _channels(one)
             continue
         assert one.frequencies is not None
-        noise = 2**-21 / row.length  # of angles in float32 at the last position
+        noise = 2**-21 / length  # of angles in float32 at the last position
         off = (one.frequencies - own.frequencies).abs() - noise
-        apart = float((off.clamp(0) / own.frequencies).max())
+        most = float((off.clamp(0) / own.frequencies).max())
         factor = own.factor if one.factor is None else one.factor
         if not math.isclose(factor, own.factor, rel_tol=EXACT):
-            faults.append(
+            why = why or (
                 f"multiplies cosines and sines by {factor:.4g}, and {variant.label} by "
                 f"{own.factor:.4g}"
             )
             continue
-        found.append((apart, rule, variant))
+        found.append((most, rule, variant))
     if not found:
-        why = faults[0] if faults else "states no rule that a scheme here has"
-        return replace(row, reason=why)
-    apart, rule, variant = min(found, key=lambda each: each[0])
-    why = BACKWARDS if backwards else ""
-    if not apart <= EXACT:
-        why = f"the configuration states {variant.label}, off by {apart:.1e}"
-    return replace(row, rope_type=rule, variant=variant, apart=apart, reason=why)
+        return replace(row, note=why or "states no rule that a scheme here has")
+    most, measured["type"], variant = min(found, key=lambda each: each[0])
+    if not most <= EXACT:
+        why = f"the configuration states {variant.label}, off by {most:.1e}"
+        return replace(row, off=most, note=why)
+    return replace(row, variant=variant, off=most, note=BACKWARDS if backwards else "")
 
 
 def _channels(one: Rotation) -> str:
@@ -334,28 +258,24 @@ def _channels(one: Rotation) -> str:
     )
 
 
-def _proved(row: Rotary, model: Any) -> Rotary:
+def _proved(row: Described, numbers: tuple[int, ...], model: Any) -> Described:
     """Return a row with what its scheme does to the logits of a model."""
-    if row.variant is None or row.reason not in ("", BACKWARDS) or model is None:
+    if row.variant is None or row.note or model is None:
         return row
-    scheme: Variant | Scheme = row.variant
     try:
-        if row.reason == BACKWARDS:
-            geometry = geometry_of(model.config)
-            scheme = _Backwards(geometry, scheme.build(geometry))
-        found = proof(model, scheme, row.numbers)
+        found = proof(model, row.variant, numbers)
         off = max(found.values())
-        without = proof(model, "nope", row.numbers, alone=False)["all"]
+        without = proof(model, "nope", numbers, alone=False)["all"]
     except Exception as error:  # whatever a model makes of a scheme it cannot take
         known = isinstance(error, ConfigError)
         why = str(error) if known else "hf.apply fails on this model"
-        return replace(row, reason=row.reason or f"logits not compared: {why}")
-    if not off <= PROVED and found[max(row.numbers)] <= PROVED:
+        return replace(row, note=f"logits not compared: {why}")
+    if not off <= PROVED and found[max(numbers)] <= PROVED:
         why = f"logits not compared but under the last layer: {DEEP}"
-        return replace(row, off=found[max(row.numbers)], reason=why)
+        return replace(row, logits_off=found[max(numbers)], note=why)
     if not off <= PROVED:
         why = f"{row.variant.label} moves the logits by {off:.1e} of the largest"
-        return replace(row, variant=None, apart=None, off=off, reason=why)
+        return replace(row, variant=None, off=None, logits_off=off, note=why)
     if not without > PROVED:
-        return replace(row, off=off, reason="the logits hardly depend on positions")
-    return replace(row, off=off)
+        row = replace(row, note="the logits hardly depend on positions")
+    return replace(row, logits_off=off)

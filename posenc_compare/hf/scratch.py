@@ -82,10 +82,8 @@ def load(folder: str | Path, **more: Any) -> Any:
 @functools.cache
 def _kind(architecture: str) -> Any:
     """Return the configuration of an architecture with a scheme, made known to Auto."""
-    if architecture not in CONFIG_MAPPING:
-        raise ConfigError(f"config must be of a known architecture, got {architecture}")
-    plain = CONFIG_MAPPING[architecture]
-    if plain not in MODEL_FOR_CAUSAL_LM_MAPPING:
+    plain = CONFIG_MAPPING[architecture] if architecture in CONFIG_MAPPING else None
+    if plain is None or plain not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise ConfigError(f"config must be of a causal model, got {architecture}")
     base: Any = MODEL_FOR_CAUSAL_LM_MAPPING[plain]
 

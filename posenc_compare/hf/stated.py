@@ -1,8 +1,8 @@
-"""What a model does with positions, beside its configuration and transformers.
+"""What a model does with positions, beside the class that its configuration names.
 
 A copy of the model with random weights is measured, and beside it the class of
-transformers that the configuration names, with the same weights. A model that is too
-large for a copy is built small.
+transformers that the configuration names. A model that is too large for a copy is built
+small.
 """
 
 import copy
@@ -15,10 +15,12 @@ from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 
 from posenc_compare.hf.candidates import length_limits
+from posenc_compare.hf.checkpoint import reason_of
 from posenc_compare.hf.measure import EXACT, Rotation, meet, rotations
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.readings import (
     NO_IDS,
+    Compared,
     NotApplicableError,
     Reader,
     apart,
@@ -26,12 +28,13 @@ from posenc_compare.hf.readings import (
     mixes,
     packed,
 )
-from posenc_compare.hf.rotary import rotary_rows
+from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import MOST, in_double, tiny
 
 STOCK = "transformers.models."  # modules of its classes
-LENGTH = 128  # positions in which rotations are measured
+LENGTH = 128
 SHIFT = 17
+ONE = torch.ones((1, 1), dtype=torch.long)  # a token
 FAR = 1 << 15  # from here on bfloat16 has one number for 256 positions
 NEAR = 3
 DISTANCES = (1, 17, 997)
@@ -44,12 +47,13 @@ class Stated:
     def __init__(self, model: Any, causal: bool) -> None:
         config, self.causal = copy.deepcopy(model.config), causal
         if sum(one.numel() for one in model.parameters()) <= MOST:
-            one = torch.ones((1, 1), dtype=torch.long)
-            self.own = in_double(copy.deepcopy(model).cpu(), lambda m: m(one))
+            self.own = in_double(copy.deepcopy(model).cpu(), lambda m: m(ONE))
         else:
             self.own = tiny(config, type(model))
             config = self.own.config
         self.config = config.get_text_config()
+        longest = [config_length(self.config), *length_limits(self.own.config)]
+        self.length = min(LENGTH, *longest)  # positions in which rotations are measured
         kinds = [k for k in type(model).__mro__ if k.__module__.startswith(STOCK)]
         self.kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
 
@@ -60,22 +64,25 @@ class Stated:
 
     @cached_property
     def stock(self) -> Any:
-        """Return the class of transformers with the weights of the copy."""
+        """Return a model of the class of transformers."""
         if self.kind is None:
             raise NotApplicableError("transformers has no class of its configuration")
         config = copy.deepcopy(self.own.config)
         config._attn_implementation = self.own.config._attn_implementation
         stock: Any = self.kind._from_config(config)
-        if hasattr(stock, "set_experts_implementation"):
-            stock.set_experts_implementation("eager")
-        stock = stock.to(next(self.own.parameters()).dtype).eval()
+        dtype = next(self.own.parameters()).dtype
+        return in_double(stock, lambda m: m(ONE)).to(dtype)
+
+    @cached_property
+    def same(self) -> Reader:
+        """Return a reader of the class of transformers with the weights of the copy."""
         try:
-            stock.load_state_dict(self.own.state_dict())
+            self.stock.load_state_dict(self.own.state_dict())
         except RuntimeError as error:
             raise NotApplicableError(
                 f"has other weights than {self.kind.__name__} of transformers"
             ) from error
-        return stock
+        return Reader(self.stock, causal=self.causal)
 
     @cached_property
     def rotations(self) -> list[Rotation]:
@@ -90,37 +97,24 @@ class Stated:
             raise NotApplicableError("has other layers than its configuration")
         return found
 
-    @property
-    def length(self) -> int:
-        """Return the positions in which rotations are measured."""
-        return min([self.reader.longest, LENGTH, *length_limits(self.own.config)])
-
     def _measured(self, model: Any) -> list[Rotation]:
         try:
             return rotations(model, self.length)
         except UnsupportedModelError as error:
             raise NotApplicableError(str(error).partition("; ")[0]) from error
 
-    @property
-    def turns(self) -> bool:
-        """Return whether rotation alone places tokens, as the configuration states."""
-        try:
-            layers = self.sought
-        except NotApplicableError:
-            layers = self.rotations
-        if not any(one.pairs for one in layers):
+    def check_turns(self) -> None:
+        """Refuse a model in which more than rotation places tokens."""
+        if not any(one.pairs for one in self.sought):
             raise NotApplicableError("no layer rotates by fixed frequencies")
-        fault = next((one.fault for one in layers if one.fault), "")
-        if fault:
+        if fault := next((one.fault for one in self.sought if one.fault), ""):
             raise NotApplicableError(f"a layer {fault}")
-        return True
-
-
-Compared = tuple[float, float, str]  # the largest difference, its bound, and where
+        if self.reader.start is None:
+            raise NotApplicableError(NO_IDS)
 
 
 def _transformers(s: Stated) -> Compared:
-    made = Reader(s.stock, causal=s.causal).full
+    made = s.same.full
     return compared(s.reader.full, made, EXACT * float(made.abs().max()))
 
 
@@ -132,29 +126,13 @@ def _packed(s: Stated) -> Compared:
         raise NotApplicableError("has layers other than attention")
     found = compared(*packed(r, by_ids=True), r.bound)
     if found[0] > r.bound:
-        own = Reader(s.stock, causal=True)
-        if apart(*packed(own, by_ids=True)) > own.bound:
+        if apart(*packed(s.same, by_ids=True)) > s.same.bound:
             raise NotApplicableError(f"nor does {s.kind.__name__} of transformers")
     return found
 
 
-def _layers(s: Stated) -> Compared:
-    """Compare which layers rotate; layers that differ are counted."""
-    stated = getattr(s.config, "no_rope_layers", None)
-    if stated and len(stated) == len(s.rotations):
-        rotate = [bool(one) for one in stated]
-    else:
-        rotate = [bool(one.pairs or one.fault) for one in s.sought]
-    wrong = [
-        f"layer {one.layer} {'must' if wanted else 'must not'} rotate"
-        for one, wanted in zip(s.rotations, rotate, strict=True)
-        if bool(one.pairs or one.fault) != wanted
-    ]
-    return float(len(wrong)), 0.0, wrong[0] if wrong else ""
-
-
 def _rotated(s: Stated) -> Compared:
-    """Compare the pairs of channels; layers that differ are counted."""
+    """Compare the pairs of channels of each layer; layers that differ are counted."""
     wrong = [
         f"layer {a.layer} {_pairing(a)}, expected: {_pairing(b)}"
         for a, b in zip(s.rotations, s.sought, strict=True)
@@ -172,30 +150,24 @@ def _pairing(one: Rotation) -> str:
 
 
 def _frequencies(s: Stated) -> Compared:
-    rows = [
-        row for row in rotary_rows(s.rotations, s.own.config, s.length) if row.pairs
-    ]
-    found = []
-    try:
-        both = zip(s.rotations, s.sought, strict=True)
-        found += [_ratio(a, b) for a, b in both]
-    except NotApplicableError:
-        pass
-    found += [(row.apart, row.reason) for row in rows if row.apart is not None]
-    if not rows or not found:
+    both = zip(s.rotations, s.sought, strict=True)
+    found = [_ratio(a, b) for a, b in both if a.pairs and a.pairs == b.pairs]
+    if not found:
         raise NotApplicableError("no layer rotates by frequencies that are stated")
+    return _largest(found)
+
+
+def _largest(found: list[tuple[float, str]]) -> Compared:
+    """Return the largest difference, and the words of the first above the bound."""
     why = next((words for off, words in found if not off <= EXACT), "")
     return max(off for off, _ in found), EXACT, why
 
 
 def _ratio(one: Rotation, own: Rotation) -> tuple[float, str]:
-    """Return the largest relative difference of frequencies, and the first pair off.
-
-    It is 0 if there is nothing to compare.
-    """
+    """Return the largest relative difference of frequencies, and the first pair off."""
     made, wanted = one.frequencies, own.frequencies
-    if made is None or wanted is None or made.shape != wanted.shape:
-        return 0.0, ""
+    assert made is not None
+    assert wanted is not None
     noise = 2**-21 / LENGTH  # of angles in float32 at the last position
     off = ((made - wanted).abs() - noise).clamp(min=0) / wanted
     pair = int((off > EXACT).int().argmax())
@@ -216,14 +188,12 @@ def _factors(s: Stated) -> Compared:
                 found.append((abs(a / b - 1), why))
     if not found:
         raise NotApplicableError("no factor can be measured")
-    most, why = max(found)
-    return most, EXACT, why
+    return _largest(found)
 
 
 def _shift(s: Stated) -> Compared:
     r = s.reader
-    if not (s.turns and r.at(r.counted)):
-        raise NotApplicableError(NO_IDS)
+    s.check_turns()
     if any("position" in n.lower() for n, _ in s.own.named_parameters()):
         raise NotApplicableError("has a learned table of positions")
     limits = length_limits(s.own.config)
@@ -239,7 +209,7 @@ def _length(s: Stated) -> Compared:
     r = s.reader
     if r.start is None:
         raise NotApplicableError(NO_IDS)
-    last, two = r.longest - 1, r.ids[:1, :2]
+    last, two = config_length(s.config) - 1, r.ids[:1, :2]
 
     def read(*positions: int) -> Tensor:
         given = {"position_ids": torch.tensor([positions])}
@@ -247,7 +217,10 @@ def _length(s: Stated) -> Compared:
             given["attention_mask"] = torch.ones_like(two)
         return r.read(two, **given)
 
-    made, same = read(last - 1, last), read(last - 1, last - 1)
+    try:
+        made, same = read(last - 1, last), read(last - 1, last - 1)
+    except IndexError as error:  # a table that is too short
+        return 1.0, 0.0, f"raises {reason_of(error)}"
     near, still = read(r.start, r.start + 1), read(r.start, r.start)
     unmoved = torch.equal(made, same) and not torch.equal(near, still)
     return float(unmoved), 0.0, f"position {last} is evaluated as {last - 1}"
@@ -255,8 +228,7 @@ def _length(s: Stated) -> Compared:
 
 def _bfloat16(s: Stated) -> Compared:
     """Compare scores at far positions in bfloat16 with those at near ones."""
-    if not s.turns or s.reader.start is None:
-        raise NotApplicableError(NO_IDS)
+    s.check_turns()
     if length_limits(s.own.config):
         raise NotApplicableError("rotates otherwise in longer texts")
     half = copy.deepcopy(s.own)
@@ -296,10 +268,9 @@ def _scores(q: Tensor, k: Tensor) -> Tensor:
 STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "transformers": ("its class of transformers, same weights", _transformers),
     "packed by ids": ("two documents in one row, position ids restart", _packed),
-    "rotated layers": ("layers that rotate, as stated", _layers),
-    "rotated channels": ("pairs of channels in each layer", _rotated),
-    "frequencies": ("frequencies of the configuration", _frequencies),
-    "factors": ("factors of cosines and scores", _factors),
+    "rotated channels": ("pairs of channels, as in its class", _rotated),
+    "frequencies": ("frequencies of its class", _frequencies),
+    "factors": ("factors of cosines and scores of its class", _factors),
     "shift": (f"all positions {SHIFT} later", _shift),
     "length": ("the last position of the configuration", _length),
     "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),

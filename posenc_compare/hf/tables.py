@@ -1,7 +1,7 @@
 """Tables of positions that a model adds to its tokens, found while it reads.
 
 The model evaluates a text of equal tokens. A weight is a table of positions if as many
-consecutive rows of it are looked up as there are tokens, or if it is added whole.
+consecutive rows of it are looked up as there are tokens.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,6 @@ from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import EXACT
 from posenc_compare.schemes import Geometry, Scheme, Variant
 
-SUMS = (torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__iadd__)
 SELECTED = (torch.index_select, Tensor.index_select)
 SWAPPED = "cosines come before sines"
 SINUSOIDS = ("interleaved", "concatenated", "t2t")  # layouts of `sinusoidal`
@@ -52,9 +51,6 @@ class _Read(TorchFunctionMode):
                 index = torch.arange(rows.start, rows.stop, rows.step)
             if isinstance(index, Tensor) and index.dtype == torch.long:
                 self._keep(args[0], index)
-        elif func in SUMS:
-            for one, other in (args[:2], args[1::-1]):
-                self._keep_whole(one, other)
         return out
 
     def _keep(self, table: Tensor, rows: Tensor) -> None:
@@ -64,16 +60,6 @@ class _Read(TorchFunctionMode):
         count = len(rows)
         if name and own.dim() == 2 and count >= self.least and (rows.diff() == 1).all():
             self.found.setdefault(name, (own.detach(), int(rows[0]), count))
-
-    def _keep_whole(self, table: object, tokens: object) -> None:
-        """Keep a weight that is added as it is."""
-        if not (isinstance(table, Tensor) and isinstance(tokens, Tensor)):
-            return
-        name, own = self.names.get(table.data_ptr(), ("", table))
-        added = name and table.shape[-2:] == tokens.shape[-2:] and tokens.dim() == 3
-        if added and own.numel() == table.shape[-2:].numel():
-            whole = own.detach().reshape(table.shape[-2:])
-            self.found.setdefault(name, (whole, 0, len(whole)))
 
 
 def tables_in(model: Any, given: Mapping[str, Any], least: int) -> list[Described]:

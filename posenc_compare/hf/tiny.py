@@ -7,7 +7,6 @@ decides the rotation stay.
 import copy
 import inspect
 import math
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +15,7 @@ from torch import Tensor, nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
-from posenc_compare.hf.measure import layers_of
-from posenc_compare.hf.places import WOULD_WORK, NoAttentionError, UnsupportedModelError
+from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 
 MOST = 1 << 26  # parameters of a model that is built
 SPREAD = 1.2  # of a projection's output, for an input of spread 1
@@ -75,25 +73,6 @@ def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
                 return _built(_small(config, heads), kind)
             except Exception as error:  # whatever a model makes of its configuration
                 why = _words(error)
-    try:
-        with torch.device("meta"):
-            whole = _from_config(copy.deepcopy(config), kind)
-    except Exception as error:  # whatever a model makes of its configuration
-        raise UnsupportedModelError(
-            f"{config.model_type}: transformers builds no model of this configuration; "
-            f"the config.json of a checkpoint would work"
-        ) from error
-    numbers = Counter((type(m), n) for m, n in layers_of(whole).items())
-    if not numbers:
-        raise NoAttentionError(
-            f"{config.model_type}: has no attention, and so no rotary positions; "
-            f"{WOULD_WORK}"
-        )
-    if max(numbers.values()) > 1:
-        raise UnsupportedModelError(
-            f"{config.model_type}: has several transformers, each with a layer 0, and "
-            f"one alone can be described; {WOULD_WORK}"
-        )
     raise UnsupportedModelError(
         f"{config.model_type}: must make a small model that reads one token, so that "
         f"its rotation can be measured, and makes none: {why}; {WOULD_WORK}"
@@ -113,7 +92,7 @@ def _built(small: PreTrainedConfig, kind: Any) -> Any:
     if size > MOST:
         raise ValueError(f"it has {size / 1e6:.0f} million parameters")
     model: Any = _from_config(small, kind)
-    ids = torch.ones((books(small), 1), dtype=torch.long)
+    ids = torch.ones((1, 1), dtype=torch.long)
     return in_double(model, lambda one: one(**given(one, ids)))
 
 
@@ -139,13 +118,9 @@ def given(model: Any, ids: Tensor) -> dict[str, Any]:
     """Return ids as arguments of a model, of its decoder too, without a cache."""
     takes = inspect.signature(model.forward).parameters
     names = ("input_ids", "decoder_input_ids") if DECODER in takes else ("input_ids",)
-    found: dict[str, Any] = dict.fromkeys(names, ids)
+    books = getattr(model.config, "num_codebooks", None) or 1  # rows of one text
+    found: dict[str, Any] = dict.fromkeys(names, ids.repeat(books, 1))
     return found | ({"use_cache": False} if "use_cache" in takes else {})
-
-
-def books(config: Any) -> int:
-    """Return how many rows of ids a model reads as one text, as codes of sound."""
-    return getattr(config, "num_codebooks", None) or 1
 
 
 def _words(error: Exception) -> str:
@@ -169,8 +144,6 @@ def _small(config: PreTrainedConfig, heads: int) -> PreTrainedConfig:
             least = _shrunk(name, values[name])
             if least is not values[name]:
                 setattr(part, name, least)
-        if part is not small and "num_hidden_layers" in values and _sees(part):
-            part.num_hidden_layers = 1
     return small
 
 
@@ -178,12 +151,6 @@ def _parts(config: PreTrainedConfig) -> list[PreTrainedConfig]:
     """Return the configurations inside one."""
     inner = [v for v in vars(config).values() if isinstance(v, PreTrainedConfig)]
     return [one for each in inner for one in (each, *_parts(each))]
-
-
-def _sees(config: PreTrainedConfig) -> bool:
-    """Return whether a configuration is of images or of sound."""
-    kind = f"{type(config).__name__} {config.model_type}".lower()
-    return any(word in kind for word in ("vision", "audio", "image"))
 
 
 def _shrunk(name: str, value: Any) -> Any:
