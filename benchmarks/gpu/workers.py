@@ -17,7 +17,7 @@ def run(options: Options) -> None:
     rows: list[dict[str, Any]] = []
     for workers in (1, 2) if options.small else COUNTS:
         seeds = 1 if options.small else 6
-        words = [sys.executable, "-m", "posenc_compare", "run", "--yes"]
+        words = [sys.executable, "-m", "posenc_compare", "run"]
         words += ["--measures", "extrapolation", "--schemes", "nope,rope"]
         words += ["--seeds", str(seeds), "--workers", str(workers)]
         words += ["--device", options.device]

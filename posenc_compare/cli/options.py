@@ -93,8 +93,8 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "measures": (
         str,
         "Comparison",
-        "Comma-separated measures, or `trained`, `untrained` or `all`; `inside`, "
-        "`precision` and `attention_cost` only by name.",
+        "Comma-separated measures, or 'trained', 'untrained' or 'all'. These leave out "
+        "inside, precision and attention_cost, which run only by name.",
     ),
     "config": (
         Path,
@@ -123,7 +123,7 @@ METAVARS = {int: "<int>", float: "<float>", int | str: "<seeds>", str: "<str>"}
 METAVARS |= {list[str]: "NAME=VALUE", bool: ""}
 COMMON = ("config", "set", "plugins", "out", "format", "track", "dry_run")
 WORK = ("device", "workers", "timeout", "memory", "retry", "overwrite")
-WORK += ("reuse", "shard", "engine", "yes")
+WORK += ("reuse", "shard", "engine")
 
 
 def with_options(*names: str, **defaults: str) -> Callable[[Command], Command]:

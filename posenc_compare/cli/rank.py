@@ -46,7 +46,7 @@ def rank(
     """Rank your own scheme among the built-in ones.
 
     The command checks, measures and trains the scheme with the settings of the preset.
-    Records of the built-in schemes come with the package.
+    Records of the built-in schemes come with the package, for all presets but gpu.
     """
     with configured(options, ALLOWED) as given:
         chosen: Body = dict(given)

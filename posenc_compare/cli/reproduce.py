@@ -14,7 +14,7 @@ from posenc_compare.settings.table import Work
 Names = Annotated[
     str,
     typer.Argument(
-        help="Names of published rankings, comma-separated, or `orders` for all. "
+        help="Names of published rankings, comma-separated, or 'orders' for all. "
         "Without a name, the command lists them."
     ),
 ]

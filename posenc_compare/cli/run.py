@@ -117,11 +117,15 @@ def run_comparison(
     if dry_run:
         _show_plan(comparison, store, format)
         return 0
-    known = _results(comparison, store)
+
+    def recorded() -> "list[Record]":
+        return comparison.results(store, lambda _: None, arrays=False).records
+
+    known = recorded()
     with progress(lambda new: scorecard([*known, *new])) as listen:
         stopped_by = comparison.compute(store, listen, tracker)
     if stopped_by and stopped_by != "fail_fast":
-        table = scorecard(_results(comparison, store))
+        table = scorecard(recorded())
         if table and format not in NUMBERS:
             show_parts([table], format)
         cells = comparison.cells
@@ -150,13 +154,6 @@ def _say_unchecked(comparison: "Comparison") -> None:
     own = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
     if own:
         say(f"not checked: {', '.join(own)}; `posenc-compare check` does that")
-
-
-def _results(comparison: "Comparison", store: "Store") -> "list[Record]":
-    """Return the records of a comparison that are there."""
-    if not store.folder.exists():
-        return []
-    return comparison.results(store, lambda _: None, arrays=False).records
 
 
 def _show_results(

@@ -4,9 +4,8 @@ import math
 import re
 import shutil
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -38,23 +37,9 @@ SHADES = " .:-=+*#%@"  # from the lowest value to the highest
 NAME = re.compile(r"[^A-Za-z0-9.=]+")
 
 
-class ShowFormat(StrEnum):
-    """How codes are printed, or drawn."""
-
-    text = "text"
-    table = "table"
-    json = "json"
-    csv = "csv"
-    md = "md"
-    tex = "tex"
-    png = "png"
-    svg = "svg"
-    pdf = "pdf"
-
-
 def show_(
     name: Annotated[
-        str, typer.Argument(help="Scheme, or a variant as `sinusoidal:base=100`.")
+        str, typer.Argument(help="Scheme, or a variant such as sinusoidal:base=100.")
     ],
     positions: Annotated[
         int, typer.Option(help="Number of codes, starting at 0.")
@@ -70,8 +55,9 @@ def show_(
         int, typer.Option(help="Training length; 0 = the number of positions.")
     ] = 0,
     format: Annotated[
-        ShowFormat, typer.Option(help="Map of characters (text), numbers, or an image.")
-    ] = ShowFormat.text,
+        Literal["text", "table", "json", "csv", "md", "tex", "png", "svg", "pdf"],
+        typer.Option(help="Map of characters (text), numbers, or an image."),
+    ] = "text",
     out: Annotated[
         Path | None, typer.Option(help="Image file; default: the name of the scheme.")
     ] = None,
@@ -85,7 +71,7 @@ def show_(
     """
     if out is not None and format not in IMAGES:
         raise ConfigError(
-            f"out must be the file of an image, got the format {format.value}; "
+            f"out must be the file of an image, got the format {format}; "
             f"`--format png` would work"
         )
     if positions * width > MOST:
@@ -105,8 +91,8 @@ def show_(
     elif format in IMAGES:
         from posenc_compare.show.plots.codes import draw_code
 
-        path = out or Path(f"{NAME.sub('-', label)}.{format.value}")
-        _write(draw_code(label, of, columns, values), format.value, path)
+        path = out or Path(f"{NAME.sub('-', label)}.{format}")
+        _write(draw_code(label, of, columns, values), format, path)
     else:
         head = [of, *map(str, range(values.shape[1]))]
         exact = format in NUMBERS

@@ -80,9 +80,9 @@ def table(
         elif baseline:
             tables = baseline_tables(records, baseline, columns)
         else:
-            frame, tables = _shown(records, columns, format, written=bool(out))
+            frame, tables = _shown(records, columns, format)
     _show(frame, tables, format)
-    for path in write_tables(records, out, tables) if out else ():
+    for path in write_tables(records, out, tables or None) if out else ():
         say(f"wrote {path}")
 
 
@@ -110,16 +110,15 @@ def _check(
 
 
 def _shown(
-    records: "list[Record]", columns: str, format: str, *, written: bool = False
+    records: "list[Record]", columns: str, format: str
 ) -> "tuple[DataFrame | None, list[Table]]":
-    """Return the numbers and tables of records, as far as they are shown or written."""
+    """Return the numbers or the tables of records, whichever the format shows."""
     from posenc_compare.show.frame import summary
     from posenc_compare.show.tables import display_tables, without_result
 
-    if format not in NUMBERS:
-        return None, display_tables(records, columns) + without_result(records)
-    tables = display_tables(records) + without_result(records) if written else []
-    return summary(records), tables
+    if format in NUMBERS:
+        return summary(records), []
+    return None, display_tables(records, columns) + without_result(records)
 
 
 def show_tables(records: "list[Record]", format: str) -> None:

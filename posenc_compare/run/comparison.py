@@ -7,7 +7,6 @@ guard, and a scheme that crashes takes nothing else with it.
 
 import shutil
 import signal
-import sys
 import tempfile
 import warnings
 import weakref
@@ -19,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell, schemes_of, setting_of
-from posenc_compare.records.load import Warn
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import Warn, sound
 from posenc_compare.records.reuse import copy_records, held_by
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
@@ -28,7 +28,7 @@ from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.run.choices import Settings, settle
 from posenc_compare.run.cluster import check_engine, workers_of
 from posenc_compare.run.machine import fitted
-from posenc_compare.run.plan import MANY, axes_of, in_shard, missing, plan, shuffled
+from posenc_compare.run.plan import axes_of, in_shard, missing, plan, shuffled
 from posenc_compare.run.scheduler import Event, Listener, Scheduler
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.setting import STDLIB
@@ -119,9 +119,11 @@ class Comparison:
         `warn` is called with a line for every record that cannot be read. Without
         `arrays`, what only plots need is left out.
         """
-        from posenc_compare.show.results import results_of
+        from posenc_compare.show.results import Results
 
-        return results_of(store, self.keys, warn, arrays=arrays)
+        found = (body for key in self.keys if (body := store.read(key)) is not None)
+        records = label_settings(sound(found, warn, arrays=arrays), lambda line: None)
+        return Results(records, store.folder)
 
 
 def plan_comparison(
@@ -152,8 +154,7 @@ def plan_comparison(
     settings = settle(choices, work.device)
     variants, names, remarks = _fitting(schemes, measures, settings)
     _check_files(variants, names)
-    most = sys.maxsize if work.yes else MANY
-    planned = plan(variants, names, settings, work.threads, most)
+    planned = plan(variants, names, settings, work.threads)
     cells = in_shard(planned, work.shard)
     work.folders()  # refuses what contradicts it
     mine = {id(cell) for cell in cells}

@@ -14,9 +14,7 @@ import sys
 from pathlib import Path
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import check_choice
 
-DEVICES = ("auto", "cpu", "cuda")
 BUILT = re.compile(r"^(cuda|hip)\b.*=\s*['\"]", re.MULTILINE)  # in torch/version.py
 ASK = """
 import json, torch
@@ -30,7 +28,6 @@ def resolve_device(name: str, *, on_gpu: bool) -> str:
 
     `on_gpu` states whether `auto` is a GPU if there is one.
     """
-    check_choice("device", name, DEVICES)
     if name == "cuda" and not graphics():
         built = f"torch {importlib.metadata.version('torch')}"
         raise ConfigError(

@@ -10,7 +10,7 @@ from posenc_compare.records.cells import Cell, setting_of
 from posenc_compare.records.store import Store
 from posenc_compare.registry import SCHEMES, SETTINGS
 from posenc_compare.run.choices import Settings
-from posenc_compare.run.devices import graphics, resolve_device
+from posenc_compare.run.devices import graphics
 from posenc_compare.settings.setting import Setting
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.validate import check_text
@@ -25,11 +25,10 @@ def plan(
     measures: Sequence[str],
     settings: Settings,
     threads: int,
-    many: int = MANY,
 ) -> list[Cell]:
     """Return the cells of a comparison, those of one seed together.
 
-    More than `many` cells are refused.
+    More than `MANY` cells are refused.
     """
     used = settings.used_by(measures)
     fitting = {s: [v for v in variants if s.takes(axes_of(v))] for s in used}
@@ -40,12 +39,11 @@ def plan(
         if setting.kind == setting_of(name).kind
     ]
     count = sum(len(fitting[setting]) * len(seeds) for _, setting, seeds in parts)
-    if count > many:
+    if count > MANY:
         raise ConfigError(
-            f"the comparison must have at most {many} cells, got {count}: "
+            f"the comparison must have at most {MANY} cells, got {count}: "
             f"{len(variants)} variants, {len(measures)} measures, "
-            f"{len(settings.trainings)} tasks, {len(settings.seeds)} seeds; `--yes` "
-            f"would compute them all the same"
+            f"{len(settings.trainings)} tasks, {len(settings.seeds)} seeds"
         )
     resolved = {setting: setting.resolve(load_corpus) for setting in used}
     return [
@@ -65,8 +63,7 @@ def plan(
 
 def graphics_of(setting: Setting) -> str:
     """Return the name of the GPU of this machine, if a setting is for one."""
-    place = resolve_device(setting.device, on_gpu=True)
-    return "" if place == "cpu" else graphics()
+    return graphics() if setting.device == "cuda" else ""
 
 
 def axes_of(variant: Variant) -> int:

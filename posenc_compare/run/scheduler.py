@@ -155,19 +155,19 @@ class Scheduler:
                     self._end(worker)
         return self.stopped_by
 
-    def stop(self, reason: str, grace: float) -> None:
-        """Begin no cell, and let those under way save what they have."""
-        self.stopped_by = self.stopped_by or reason
-        self._deadline = min(self._deadline, time.monotonic() + grace)
-        for worker in self.workers:
-            worker.send({"stop": True})
-
     def _obey(self) -> None:
         """Act on the signals that have come; a handler may come amid anything."""
         while self._asked:
             number = signal.Signals(self._asked.popleft())
             twice = self.stopped_by == signal.SIGINT.name and number == signal.SIGINT
-            self.stop(number.name, 0 if twice else GRACE)
+            self._stop(number.name, 0 if twice else GRACE)
+
+    def _stop(self, reason: str, grace: float) -> None:
+        """Begin no cell, and let those under way save what they have."""
+        self.stopped_by = self.stopped_by or reason
+        self._deadline = min(self._deadline, time.monotonic() + grace)
+        for worker in self.workers:
+            worker.send({"stop": True})
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -334,7 +334,7 @@ class Scheduler:
         failed = record.status in ("failed", "lost")
         self.tell_of("failed" if failed else "finished", job.blank, record)
         if self.work.fail_fast and failed:
-            self.stop("fail_fast", GRACE)
+            self._stop("fail_fast", GRACE)
 
     def _fault(self, job: Job, status: str, error: str, end: End) -> Record:
         """Return the record of a cell that gave none."""

@@ -85,8 +85,8 @@ class Network:
     )
     drop: float = setting(
         0.0,
-        "Fraction of final steps trained without positions; tests then run without "
-        "them too (DroPE).",
+        "Fraction of the steps, at the end of training, without positions; tests then "
+        "run without them too (DroPE).",
         high=1,
         caption="positions dropped for the last {} of the steps",
     )
@@ -167,7 +167,6 @@ class Work:
         low=0.01,
         high=64,
     )
-    yes: bool = setting(False, "Allow more than 100,000 cells.")
 
     def __post_init__(self) -> None:
         check_fields(self)

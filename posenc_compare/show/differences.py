@@ -16,7 +16,7 @@ from posenc_compare.show import frame
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Floats, Mean
 from posenc_compare.show.ranking import Column, by_family_of
-from posenc_compare.show.setting import setting_line, texts_of
+from posenc_compare.show.setting import texts_of
 from posenc_compare.show.tables import Chosen, by_x
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.intervals import LEVEL, half_width
@@ -26,7 +26,6 @@ from posenc_compare.validate import hint
 
 NEAR = 5  # schemes on either side of a place that are shown
 SCORE = ("extrapolation", "bits_per_byte")  # that places go by
-WITH = f"with half width of its {LEVEL:.0%} interval"
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,6 @@ def baseline_tables(
         for record in some:
             texts.setdefault(record.label, set()).update(texts_of([record]))
         other_text = {k for k, own in texts.items() if own != texts.get(baseline)}
-        line = setting_line(some)
         for title, quantity, found in _outcomes(some):
             shown, better = chosen.of(found), quantity.better
             seeds = [c.means[baseline].n for c in shown if baseline in c.means]
@@ -112,8 +110,8 @@ def baseline_tables(
                     [[label, *(column[label] for column in cells)] for label in labels],
                     max(seeds),
                     (f"{better} is better; * p ≤ {ALPHA:g}", *_without_p(cells)),
-                    about=f"{WITH} over common seeds, {max(seeds)} at most. {line}",
-                    note=f"{WITH}; seeds that are better; p",
+                    note=f"with half width of its {LEVEL:.0%} interval; seeds that are "
+                    "better; p",
                 )
                 tables.append(table)
     chosen.check()
@@ -177,7 +175,7 @@ def place_table(records: Iterable[Record], own: str) -> Table:
 
     There must be trainings of the scheme and of another.
     """
-    curves = _curves(records, own)
+    curves = _curves(records)
     ends = min(curves[own]), max(curves[own])
     compared = {x: _compared(curves, own, x) for x in ends}
     leads = {}  # how far `own` is ahead, over common seeds; if it has none, scores
@@ -186,17 +184,12 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         if not curves[own][x].values:
             leads[x] = {k: curve[x].mean for k, curve in curves.items() if x in curve}
     first, last = ends
-    apart = {  # schemes without a seed in common, which are in no order with `own`
-        k
-        for k, one in compared[last].items()
-        if curves[own][last].values and curves[k][last].values and not len(one.values)
-    }
 
     def score(name: str) -> list[float]:
         found = (leads[x].get(name, math.nan) for x in (last, first))
         return [math.inf if math.isnan(one) else one for one in found]
 
-    ranked = sorted(sorted(curves.keys() - apart), key=score)
+    ranked = sorted(sorted(curves), key=score)
     at = ranked.index(own)
     scored = [k for k in ranked if math.isfinite(score(k)[0])]
     placed = own in scored and len(scored) > 1
@@ -213,8 +206,6 @@ def place_table(records: Iterable[Record], own: str) -> Table:
             row.append(other.cell() if other else "" if name == own else Cell())
         rows.append(row)
     lines = [_sentence(x, compared[x].values()) for x in ends]
-    if apart:
-        lines.append(f"without a common seed: {', '.join(sorted(apart))}")
     for x in ends:
         none = [k for k in ranked if x not in curves[k] or not curves[k][x].values]
         if none:
@@ -244,23 +235,18 @@ def at_the_end(
 
     They are the scores of other schemes less its own.
     """
-    curves = _curves(records, own)
+    curves = _curves(records)
     scored = [x for x, mean in curves[own].items() if mean.values]
     x = max(scored or curves[own])
     return x, _compared(curves, own, x)
 
 
-def _curves(records: Iterable[Record], own: str) -> dict[str, dict[float, Mean]]:
-    """Return the scores of schemes by test length, with those of one and another."""
+def _curves(records: Iterable[Record]) -> dict[str, dict[float, Mean]]:
+    """Return the scores of schemes by test length."""
     curves: dict[str, dict[float, Mean]] = {}
     means = frame.of_quantity(frame.means_of(records), *SCORE)
     for mean in frame.rows_of(means[means["case"] == ""]):
         curves.setdefault(mean.scheme, {})[mean.x] = mean
-    if own not in curves or len(curves) < 2:
-        raise ConfigError(
-            f"rank: must have trainings of {own} and of another scheme, got those of "
-            f"{', '.join(curves) or 'none'}"
-        )
     return curves
 
 

@@ -9,7 +9,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -61,7 +61,6 @@ class Table:
     seeds: int = 1  # of the whole comparison; a mean over fewer says so
     lines: tuple[str, ...] = ()  # beneath the table, on the order of its rows
     measures: frozenset[str] = frozenset()  # whose numbers it shows
-    about: str = ""  # the numbers and their settings, for the caption in a paper
     note: str = ""  # on what the numbers are; in brackets behind the name
     below: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -69,12 +68,6 @@ class Table:
     def title(self) -> str:
         """Return the name and the note."""
         return f"{self.name} ({self.note})" if self.note else self.name
-
-    @property
-    def caption(self) -> str:
-        """Return what stands above the table in a paper; the title, if it says all."""
-        name = f"{self.name[:1].upper()}{self.name[1:]}"
-        return f"{name}: {self.about}" if self.about else self.title
 
     @property
     def body(self) -> list[list[str]]:
@@ -108,22 +101,11 @@ def cell_text(cell: str | Cell, seeds: int) -> str:
     if cell.mean is None:
         note = cell.note or "n/a"
         return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
-    return f"{mean_text(cell)}{words_behind(cell, seeds)}"
-
-
-def mean_text(
-    cell: Cell, write: Callable[[float], str] = number, sign: str = "±"
-) -> str:
-    """Return the mean of a cell with its half width, as `write` writes numbers."""
-    mean = "0" if cell.rounding else write(cell.mean or 0.0)
-    width = cell.half_width
-    return mean if math.isnan(width) else f"{mean} {sign} {write(width)}"
-
-
-def words_behind(cell: Cell, seeds: int) -> str:
-    """Return the words that stand behind the number of a cell."""
+    text = "0" if cell.rounding else number(cell.mean)
+    if not math.isnan(cell.half_width):
+        text = f"{text} ± {number(cell.half_width)}"
     few = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
-    return " (rounding)" * cell.rounding + few + " *" * cell.star
+    return text + " (rounding)" * cell.rounding + few + " *" * cell.star
 
 
 def as_markdown(tables: Iterable[Table]) -> str:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from posenc_compare.records.load import DOCUMENTS
 from posenc_compare.records.quantities import (
     ONE_LAYER,
-    Array,
     Curve,
     Headline,
     Row,
@@ -30,7 +29,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.show.format import Cell
 from posenc_compare.stats.documents import crossed_half_width
-from posenc_compare.stats.intervals import LEVEL, half_width
+from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.rounding import rounded_away, settled
 
 SAME = 1e-4  # relative; records keep five digits of a window, and all of their mean
@@ -161,14 +160,6 @@ def cell_of(mean: Mean, best: bool = False) -> Cell:
     )
 
 
-def spread_note(seeds: int, documents: int = 0) -> str:
-    """Describe the means and half widths of a table over so many seeds."""
-    if seeds == 1:
-        return "1 seed"
-    texts = f" and {documents} documents" if documents else ""
-    return f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds{texts}"
-
-
 def _numbers(records: Iterable[Record]) -> Frame:
     """Return the long table with `source`, `settings` and `windows` of documents."""
     rows = [row for record in records for row in _rows(record)]
@@ -244,24 +235,19 @@ def _windows(record: Record, row: Row) -> tuple[Floats, Floats] | None:
     Of several curves of a record, windows belong to the one whose numbers are their
     means.
     """
-    scores, owners = map(record.arrays.get, DOCUMENTS)
     view = record.views.get(row.quantity)
-    if row.case or not isinstance(view, Curve) or not isinstance(scores, list):
+    if row.case or row.x is None or not isinstance(view, Curve):
         return None
     own = [r for r in record.rows if r.quantity == row.quantity and not r.case]
     points = sorted({r.x for r in own if r.x is not None})
-    documents = _flat(owners)
-    if row.x is None or not len(documents) or points.index(row.x) >= len(scores):
+    scores, owners = map(record.arrays.get, DOCUMENTS)
+    try:
+        bits = np.array(scores[points.index(row.x)], np.float64)  # type: ignore[index]
+        documents = np.array(owners, np.float64)
+    except (TypeError, IndexError, ValueError):  # absent, or of another shape
         return None
-    bits = _flat(scores[points.index(row.x)])
-    if len(bits) != len(documents):
+    if bits.ndim != 1 or bits.shape != documents.shape or not len(bits):
         return None
+    known = np.isfinite([bits, documents]).all()
     near = math.isclose(bits.mean(), row.value or 0.0, rel_tol=SAME)
-    return (bits, documents) if near else None
-
-
-def _flat(array: Array) -> Floats:
-    """Return a flat array of finite numbers; an empty one for anything else."""
-    values = array if isinstance(array, list) else []
-    fit = all(isinstance(v, int | float) and math.isfinite(v) for v in values)
-    return np.array(values if fit else [], np.float64)
+    return (bits, documents) if known and near else None

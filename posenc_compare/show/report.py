@@ -25,7 +25,7 @@ from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS, SETTINGS
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.format import Cell, Table, cell_text, number
-from posenc_compare.show.plots.drawing import DPI, images
+from posenc_compare.show.plots.drawing import images
 from posenc_compare.show.ranking import by_family_of
 from posenc_compare.show.scorecard import scorecards
 from posenc_compare.show.setting import coverage
@@ -36,7 +36,6 @@ PACKAGE, FOLDER = "posenc_compare.show", "web"
 TABLES = 4  # whose best schemes are named
 MANY = 6  # different values of a setting that are listed one by one
 QUICK = PRESETS["quick"].training.steps
-INCH = 144  # pixels of a page for an inch of paper: text is read from further away
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,6 @@ class Plate:
     caption: str
     measure: str
     image: bytes  # PNG
-
-    @property
-    def width(self) -> int:
-        """Return its width in pixels, where there is room."""
-        pixels = int.from_bytes(self.image[16:20])  # in the header of a PNG
-        return round(pixels / DPI * INCH)
 
     @property
     def address(self) -> str:

@@ -2,7 +2,6 @@
 
 import functools
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +10,9 @@ from matplotlib.figure import Figure
 from tabulate import tabulate
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import Warn, load_records, sound
+from posenc_compare.records.load import load_records
 from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection
-from posenc_compare.records.store import Store
 from posenc_compare.records.trackers import Tracker, track_record, tracker_of
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.format import Table, as_markdown
@@ -160,16 +157,3 @@ def load(
     selection = Selection(schemes, measures, tasks, all_versions)
     records = load_records(folders, selection=selection)
     return Results(records, folders[0])
-
-
-def results_of(
-    store: Store, keys: Iterable[str], warn: Warn = warnings.warn, *, arrays: bool
-) -> Results:
-    """Return the records of a store that have these keys.
-
-    Keys without a record are passed over. `warn` is called with a line for every record
-    that is left out. Without `arrays`, what only plots need is left out too.
-    """
-    found = (r for key in keys if (r := store.read(key)) is not None)
-    records = label_settings(sound(found, warn, arrays=arrays), lambda line: None)
-    return Results(records, store.folder)

@@ -1,4 +1,4 @@
-"""What all records of a table or a plot share, in words: for captions."""
+"""What all records of a plot share, in words."""
 
 from collections.abc import Iterable
 
@@ -29,12 +29,11 @@ WORDS = {  # of a training, of a checkpoint or of a probe
 SEVERAL = "no order: scores are of several texts"
 
 
-def setting_line(records: Iterable[Record]) -> str:
-    """Return a sentence of the sizes that all records share; empty for none.
+def _sizes(made: list[Record]) -> str:
+    """Return the sizes that all records share; empty for none.
 
-    It reads like `Preset quick: 2 layers, width 128, ...; text: NAME`.
+    It reads like `preset quick: 2 layers, width 128, ...; text: NAME`.
     """
-    made = list(records)
     trained = [record for record in made if record.task]
     shared = shared_facts([record.spec.setting for record in trained or made])
     known = {name: value for name, value in shared.items() if value != ""}
@@ -53,8 +52,7 @@ def setting_line(records: Iterable[Record]) -> str:
     text = shared_facts([record.corpus for record in trained or made]).get("name")
     if text:
         parts.append(f"text: {clean(str(text), 60)}")
-    line = "; ".join(part for part in parts if part)
-    return f"{line[:1].upper()}{line[1:]}." if line else ""
+    return "; ".join(filter(None, parts))
 
 
 def short_setting(records: Iterable[Record]) -> str:
@@ -66,12 +64,12 @@ def short_setting(records: Iterable[Record]) -> str:
     shared = shared_facts([record.spec.setting for record in made])
     preset = preset_of(shared)
     words = ", ".join([f"preset {preset}", *_unusual(shared)])
-    words = words if preset else setting_line(made).removesuffix(".")
+    words = words if preset else _sizes(made)
     text = str(shared_facts([r.corpus for r in made if r.task]).get("name", ""))
     if preset and text and not text.endswith(STDLIB):
         words = f"{words}, text: {clean(text, 40)}"
     n = seeds_of(made)
-    return f"{words[:1].lower()}{words[1:]}, {n}" if words else n
+    return f"{words}, {n}" if words else n
 
 
 def _unusual(shared: Facts) -> list[str]:

@@ -32,8 +32,9 @@ from posenc_compare.show.latex import as_latex
 from posenc_compare.show.ranking import Column
 from posenc_compare.show.retrieval import retrieval_tables
 from posenc_compare.show.seconds import seconds_columns
-from posenc_compare.show.setting import SEVERAL, coverage, setting_line, texts_of
+from posenc_compare.show.setting import SEVERAL, coverage, texts_of
 from posenc_compare.show.tasks import AREA, by_task, page_name, prefix, reciprocal_ranks
+from posenc_compare.stats.intervals import LEVEL
 from posenc_compare.validate import hint
 
 COLUMNS = 4  # quantities side by side in one displayed table
@@ -353,10 +354,6 @@ def layout(
             shown = label in own
             row.append(frame.cell_of(own[label], label in top) if shown else Cell())
     seeds = len({record.spec.seed for record in records})
-    spread, whole = _spread(seeds, columns), coverage(behind)
-    about = f"{spread}. {setting_line(behind)}"
-    if any(record.status != "ok" for record in behind):
-        about = f"{about} ({whole})"
     return Table(
         title,
         ["scheme", *(column.heading or column.name for column in columns)],
@@ -364,8 +361,7 @@ def layout(
         seeds,
         (*lines, *(line for some in below.values() for line in some)),
         frozenset(measures),
-        about,
-        f"{spread}; {whole}",
+        f"{_spread(seeds, columns)}; {coverage(behind)}",
         below,
     )
 
@@ -384,10 +380,12 @@ def _rank(label: str, columns: list[Column]) -> list[tuple[bool, float]]:
 
 def _spread(seeds: int, columns: list[Column]) -> str:
     """State what the numbers of a table are."""
+    if seeds == 1:
+        return "1 seed"
     known = {m.documents for c in columns for m in c.means.values() if m.values}
-    documents = max(known, default=0)
-    note = frame.spread_note(seeds, documents)
-    if documents and seeds > 1:
+    note = f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds"
+    if documents := max(known, default=0):
+        note += f" and {documents} documents"
         note += " at the most" * (len(known) > 1)
         note += ", of n-gram models over seeds" * any(c.floors for c in columns)
     return note
