@@ -5,14 +5,13 @@ import io
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import support.workers
+from support.processes import python
 
 from posenc_compare.registry import REGISTRIES, add_plugin
 
@@ -24,15 +23,7 @@ pytest.register_assert_rewrite("schemes.tools", "schemes.reference")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a command left behind."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
+Done = subprocess.CompletedProcess[str]
 Command = Callable[..., Done]
 
 
@@ -86,19 +77,8 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def posenc_process() -> Command:
     """Run `posenc-compare` with arguments, as a process of its own."""
-
-    def command(*arguments: str | Path) -> Done:
-        done = subprocess.run(
-            [sys.executable, "-m", "posenc_compare", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONWARNINGS": "error"},
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    return command
+    start = ("-m", "posenc_compare")
+    return lambda *words: python(*start, *words, cwd=ROOT, PYTHONWARNINGS="error")
 
 
 @contextlib.contextmanager
@@ -133,7 +113,7 @@ def run_here(*arguments: str | Path) -> Done:
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture

@@ -5,14 +5,13 @@ import gc
 import importlib
 import inspect
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
+from support.processes import python
 
 import posenc_compare as pc
 from posenc_compare.errors import ConfigError
@@ -31,11 +30,6 @@ import posenc_compare as pc
 @pc.register("inline", family="absolute", source="own test")
 class Inline(pc.Scheme):
     """Add nothing."""
-
-try:
-    pc.compare("inline", "smoothness")
-except Exception as error:
-    print(type(error).__name__, error)
 '''
 
 
@@ -48,10 +42,7 @@ def test_the_package_imports_nothing() -> None:
         "import posenc_compare as pc; pc.__version__; dir(pc)\n"
         "print(*sorted(set(sys.modules) - before))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["posenc_compare"]
+    assert python("-c", code).stdout.split() == ["posenc_compare"]
 
 
 @pytest.mark.parametrize("name", pc.EXPORTS)
@@ -61,11 +52,6 @@ def test_every_exported_name_is_there(name: str) -> None:
     found = getattr(pc, name)
     home = importlib.import_module(pc.EXPORTS[name])
     assert found is (home if inspect.ismodule(found) else getattr(home, name))
-
-
-def test_other_names_are_not_there() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        pc.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_type_checkers_are_told_the_same_names() -> None:
@@ -126,15 +112,9 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
     [
         (lambda r: r.plot("uniquenes"), "unknown plot 'uniquenes'; did you mean uniq"),
         (lambda r: r.plot("extrapolation"), "plot extrapolation: must have records"),
-        (
-            lambda r: r.table("uniquenes"),
-            "no record is of measure 'uniquenes'; did you mean",
-        ),
+        (lambda r: r.table("uniquenes"), "no record is of measure 'uniquenes'; did"),
         (lambda r: pc.compare("rop"), "unknown scheme 'rop'; did you mean rope"),
         (lambda r: compare("rope", step=3), "unknown setting 'step'; did you mean"),
-        (lambda r: compare("rope", seeds="x"), "seeds must be from 1 to 10000"),
-        (lambda r: compare("rope", workers=-1), "workers must be a whole number"),
-        (lambda r: pc.compare("rope", plugins=["none.py"]), "none.py: must be readab"),
         (lambda r: pc.compare("rope", plugins="none.py"), "plugins must be a list"),
         (lambda r: compare("rope", plugins=None), "plugins must be a list of files or"),
         (lambda r: compare(["rope", "alibi"]), "'alibi']; 'rope,alibi' would work"),
@@ -195,25 +175,18 @@ def test_an_interrupt_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path) ->
 # --- schemes of one's own ---------------------------------------------------------
 
 
-def test_a_scheme_in_a_notebook_says_what_to_do(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", INLINE], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == (
-        "ConfigError scheme 'inline': must stand in a file, which the worker processes "
-        "import, and stands in __main__; `plugins=['my_scheme.py']` would work\n"
-    )
-
-
 def test_a_file_takes_the_place_of_a_scheme_in_a_notebook(
     tmp_path: Path, forgetful: None
 ) -> None:
-    source = INLINE.partition("try:")[0]
-    exec(source, {"__name__": "__main__"})
+    exec(INLINE, {"__name__": "__main__"})
     path = tmp_path / "my_scheme.py"
-    path.write_text(source)
-    with pytest.raises(ConfigError, match="stands in __main__"):
+    path.write_text(INLINE)
+    with pytest.raises(ConfigError) as caught:
         plan_comparison("inline", "smoothness")
+    assert str(caught.value) == (
+        "scheme 'inline': must stand in a file, which the worker processes import, "
+        "and stands in __main__; `plugins=['my_scheme.py']` would work"
+    )
     results = pc.compare("inline", "smoothness", plugins=[path], **SMALL)
     assert repr(results) == "Results(1 of 1 cells ok)"
 

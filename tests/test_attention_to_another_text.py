@@ -1,11 +1,12 @@
 """Queries over the keys of another text: every scheme, path, size and mask."""
 
-from itertools import product
+from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
 import torch
-from support.attention import ids_for, make
+from schemes.tools import normal
+from support.attention import ids_for, make, serving
 from torch import Tensor
 
 from posenc_compare.attention import (
@@ -19,7 +20,7 @@ from posenc_compare.attention import (
 )
 from posenc_compare.attention.backends import strided
 from posenc_compare.check.fresh_process import built_in
-from posenc_compare.errors import ConfigError, PosencError, ShapeError
+from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.schemes import Scheme
 from posenc_compare.schemes.wrapper import Wrapper
 
@@ -50,11 +51,7 @@ def nested() -> list[tuple[str, dict[str, Any]]]:
                 except PosencError:
                     continue  # not a pair
                 found.append((name, {"scheme": inner}))
-    return [
-        *found,
-        ("mix", {"window": 3}),
-        ("log_length", {"rule": "ssmax"}),
-    ]
+    return [*found, ("mix", {"window": 3}), ("log_length", {"rule": "ssmax"})]
 
 
 def masks(queries: int, keys: int) -> dict[str, Mask]:
@@ -86,34 +83,23 @@ def slowly(given: dict[str, Any], mask: Mask) -> Tensor:
             if not seen.any():
                 rows.append(q.new_zeros(HEADS, v.shape[3]))
                 continue
-            out = attention(
-                q[b : b + 1, :, i : i + 1],
-                k[b : b + 1, :, seen],
-                v[b : b + 1, :, seen],
-                scheme=scheme,
-                positions=given["positions"][i : i + 1],
-                key_positions=given["key_positions"][seen],
-                mask=Mask(causal=False),
-                path="plain",
-            )
+            alone: dict[str, Any] = {"scheme": scheme, "mask": Mask(causal=False)}
+            alone["positions"] = given["positions"][i : i + 1]
+            alone["key_positions"] = given["key_positions"][seen]
+            keys = k[b : b + 1, :, seen], v[b : b + 1, :, seen]
+            out = attention(q[b : b + 1, :, i : i + 1], *keys, **alone, path="plain")
             rows.append(out[0, :, 0])
     return torch.stack(rows).unflatten(0, (BATCH, -1)).transpose(1, 2)
 
 
 def arguments(scheme: Scheme, queries: int, keys: int) -> dict[str, Any]:
-    generator = torch.Generator().manual_seed(2)
-    q, k, v = (
-        torch.randn(BATCH, HEADS, n, WIDTH, generator=generator).double()
-        for n in (queries, keys, keys)
-    )
-    return {
-        "q": q.requires_grad_(),
-        "k": k.requires_grad_(),
-        "v": v.requires_grad_(),
-        "scheme": scheme,
-        "positions": ids_for(scheme, queries, 2),
-        "key_positions": ids_for(scheme, keys, 5),
+    sizes = {"q": queries, "k": keys, "v": keys}
+    heads = {
+        part: normal(BATCH, HEADS, size, WIDTH, seed=seed).requires_grad_()
+        for seed, (part, size) in enumerate(sizes.items())
     }
+    ids, others = ids_for(scheme, queries, 2), ids_for(scheme, keys, 5)
+    return {**heads, "scheme": scheme, "positions": ids, "key_positions": others}
 
 
 def looks_for_its_own_key(scheme: Scheme) -> bool:
@@ -153,7 +139,7 @@ def test_each_scheme_equals_one_query_at_a_time_or_is_refused(
 ) -> None:
     scheme = make(name, **options)
     given = arguments(scheme, *SIZES[size])
-    own = [x for x in scheme.parameters() if x.requires_grad]
+    own = (x for x in scheme.parameters() if x.requires_grad)
     learned = [*(given[part] for part in "qkv"), *own]
     for kind in sorted(SEEN[size]):
         mask = masks(*SIZES[size])[kind]
@@ -170,22 +156,15 @@ def test_each_scheme_equals_one_query_at_a_time_or_is_refused(
             got = in_passes(**given, mask=mask, cache=cache)
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-11, msg=kind)
         still = {**given, **{part: given[part].detach() for part in "qkv"}}
-        for path, why in {"auto": "", **explain(**still, mask=mask).others}.items():
-            if why and not why.endswith("comes first"):
-                continue
-            if path == "flex":
-                with torch.no_grad():
-                    scheme.requires_grad_(False)
-                    got = attention(**still, mask=mask, path="flex")
-                    for parameter in own:
-                        parameter.requires_grad_(True)
+        for path in serving(**still, mask=mask):
+            if path == "flex":  # which serves where there is nothing to learn
+                got = attention(**still, mask=mask, path=path)
             else:
-                got = attention(**given, mask=mask, path=path)  # type: ignore[arg-type]
+                got = attention(**given, mask=mask, path=path)
                 found = torch.autograd.grad(
                     got.cos().sum(), learned, allow_unused=True, materialize_grads=True
                 )
-                for one, other in zip(found, slopes, strict=True):
-                    torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+                torch.testing.assert_close(found, slopes, rtol=0, atol=1e-10)
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-11, msg=path)
 
 
@@ -195,11 +174,9 @@ def test_each_path_serves_more_queries_than_keys() -> None:
         scheme = make(name).requires_grad_(False)
         given = arguments(scheme, 20, 16)
         given |= {part: given[part].detach() for part in "qkv"}
-        found = explain(**given, mask=Mask(causal=False))
-        served.add(found.path)
-        served |= {p for p, why in found.others.items() if "comes first" in why}
-        served |= {"flex"} if not found.others.get("flex") else set()
-    assert served == set(get_args(Path))
+        given["mask"] = Mask(causal=False)
+        served |= {explain(**given).path, *serving(**given)}
+    assert served == {"auto", *get_args(Path)}
 
 
 def test_logits_are_infinite_where_a_query_does_not_look() -> None:
@@ -242,131 +219,20 @@ def test_the_last_keys_are_the_queries_own(queries: int, key_positions: Tensor) 
         torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
 
 
-ANOTHER: dict[str, dict[str, Any]] = {
-    "other ids": {"positions": torch.arange(5)},
-    "another order": {"positions": PLACES.flip(0)[:5]},
-    "other ids in one row": {"key_positions": torch.stack([PLACES, PLACES + 1])},
-    "more queries": {"positions": torch.arange(20)},
-}
-
-
-@pytest.mark.parametrize(
-    ("limits", "got"),
-    [
-        ({}, "causal=True"),
-        ({"causal": False, "window": 3}, "window=3"),
-        ({"causal": False, "window": (None, 3)}, r"window=\(None, 3\)"),
-        ({"causal": False, "prefix": 2}, "prefix=2"),
-        ({"causal": False, "prefix": torch.tensor([0, 2])}, r"prefix=tensor\(\[0, 2"),
-        ({"window": 3}, "causal=True and window=3"),
-    ],
-)
-@pytest.mark.parametrize("change", ANOTHER)
-def test_a_mask_within_one_text_is_refused(
-    change: str, limits: dict[str, Any], got: str
-) -> None:
-    asked = {"positions": PLACES[11:], "key_positions": PLACES, **ANOTHER[change]}
-    given = arguments(make("rope"), len(asked["positions"]), 16) | asked
-    message = f"^attention: mask must have segments only .* got {got}.*, and "
-    cure = r"; Mask\(causal=False\) would work$"
-    with pytest.raises(ConfigError, match=message + ".*" + cure) as caught:
-        attention(**given, mask=Mask(**limits))
-    assert "\n" not in str(caught.value)
-    with pytest.raises(ConfigError, match=message):
-        Session(
-            given["scheme"],
-            given["positions"],
-            key_positions=given["key_positions"],
-            mask=Mask(**limits),
-        )
-
-
-def test_segments_of_queries_say_that_keys_are_another_text() -> None:
-    given = arguments(make("nope"), 16, 16)
-    given |= {"positions": PLACES, "key_positions": PLACES}
-    own = torch.ones(BATCH, 16).long()
-    with pytest.raises(ConfigError, match=r"causal=True, and the mask has query_segme"):
-        attention(**given, mask=Mask(segments=own, query_segments=own))
-
-
-@pytest.mark.parametrize(
-    ("segments", "own", "error", "message"),
-    [
-        (PLACES // 8 + 1, None, ConfigError, "got several; query_segments would work$"),
-        (PLACES * 0, None, ConfigError, "got 0 alone; query_segments would work$"),
-        (
-            PLACES,
-            torch.ones(BATCH, 16).long(),
-            ShapeError,
-            r"query_segments must be \(2, 5\), one for each query, got \(2, 16\)",
-        ),
-        (
-            None,
-            torch.ones(BATCH, 5).long(),
-            ConfigError,
-            "mask: query_segments must come with segments of the keys, got none; ",
-        ),
-        (
-            PLACES,
-            torch.ones(BATCH, 5).bool(),
-            ShapeError,
-            r"mask: query_segments must be a tensor of whole numbers, got torch.bool",
-        ),
-    ],
-)
-def test_segments_that_do_not_say_what_a_query_sees(
-    segments: Any, own: Any, error: type[Exception], message: str
-) -> None:
-    given = arguments(make("alibi"), 5, 16)
-    if segments is not None:
-        segments = segments.expand(BATCH, -1)
-
-    def run() -> Tensor:
-        mask = Mask(causal=False, segments=segments, query_segments=own)
-        return attention(**given, mask=mask)
-
-    with pytest.raises(error, match=message):
-        run()
-
-
 # --- sessions -------------------------------------------------------------------------
 
 
-def crossing(**given: Any) -> Session:
-    given = {"key_positions": PLACES, "mask": Mask(causal=False), **given}
-    return Session(make("rope"), torch.arange(5), **given)
-
-
 def test_keys_of_another_text_must_be_given_or_kept() -> None:
+    rope, ids, mask = make("rope"), torch.arange(5), Mask(causal=False)
     q = torch.zeros(BATCH, HEADS, 2, WIDTH).double()
     message = r"^session: k of layer 0 must be given, got none; a session with key_pos"
     for session in (
-        crossing(fed=2, cache=True),
-        crossing(fed=2),
-        Session(make("rope"), torch.arange(5), fed=2, cache=True),
+        Session(rope, ids, key_positions=PLACES, mask=mask, fed=2, cache=True),
+        Session(rope, ids, key_positions=PLACES, mask=mask, fed=2),
+        Session(rope, ids, fed=2, cache=True),
     ):
         with pytest.raises(ConfigError, match=message):
             session.attend(0, q, None, None)
-
-
-@pytest.mark.parametrize(
-    ("mask", "message"),
-    [
-        ({"segments": torch.ones(2, 5).long()}, r"segments must be \(batch, 16\), one"),
-        (
-            {
-                "segments": torch.ones(2, 16).long(),
-                "query_segments": torch.ones(2, 16).long(),
-            },
-            r"query_segments must be \(batch, 5\), one for each token, got \(2, 16\)",
-        ),
-    ],
-)
-def test_a_session_checks_segments_of_both_texts(
-    mask: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ShapeError, match=f"^session: {message}"):
-        crossing(mask=Mask(causal=False, **mask), fed=0)
 
 
 def test_a_session_over_another_text_embeds_and_places_nothing() -> None:
@@ -411,24 +277,6 @@ def test_drawn_distances_reach_the_keys_of_another_text() -> None:
     torch.testing.assert_close(logits[0], expected.double(), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", masks(5, 16))
-@pytest.mark.parametrize("name", ["rope", "shaw"])
-def test_a_session_over_another_text_compiles_whole(name: str, kind: str) -> None:
-    scheme, mask = make(name), masks(5, 16)[kind]
-    given = arguments(scheme, 5, 16)
-    del given["scheme"]
-
-    def read(
-        q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_positions: Tensor
-    ) -> Tensor:
-        session = Session(scheme, positions, key_positions=key_positions, mask=mask)
-        return session.attend(0, q, k, v)
-
-    torch._dynamo.reset()  # many forms of one function
-    whole = torch.compile(read, backend="eager", fullgraph=True)
-    assert torch.equal(whole(**given), read(**given))
-
-
 # --- what has no numbers --------------------------------------------------------------
 
 
@@ -445,69 +293,47 @@ class Layer(torch.nn.Module):
         return attention(q, q, q, scheme=self.scheme, positions=ids, mask=Mask())
 
 
+def layer_and_inputs(name: str, by_session: bool) -> tuple[Layer, Tensor, Tensor]:
+    layer = Layer(make(name).requires_grad_(False), by_session)
+    q = arguments(layer.scheme, 20, 20)["q"].detach()
+    return layer, q, ids_for(layer.scheme, 20, 0)
+
+
+NO_NUMBERS = {
+    "meta": "attention: q must hold numbers, got a tensor on the meta device; ",
+    "meta ids": "attention: positions must hold numbers, got a tensor on the meta ",
+    "trace": "(session|attention): torch.jit.trace must ",
+}
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace")
 @pytest.mark.parametrize("by_session", [True, False])
-@pytest.mark.parametrize(
-    ("how", "name"),
-    [
-        *product(("meta", "meta ids", "trace"), ("rope", "t5_bias")),
-        *(("export", n) for n in ("nope", "rope", "alibi", "t5_bias", "swin", "shaw")),
-    ],
-)
-def test_what_reads_no_numbers_works_or_is_refused(
-    how: str, name: str, by_session: bool
-) -> None:
-    layer = Layer(make(name).requires_grad_(False), by_session)
-    ids = ids_for(layer.scheme, 20, 0)
-    q = torch.randn(1, HEADS, 20, WIDTH, generator=torch.Generator().manual_seed(0))
-    q = q.double()
-    try:
-        if how == "meta":
-            layer(q.to("meta"), ids)
-        elif how == "meta ids":
-            layer(q, ids.to("meta"))
-        elif how == "trace":
-            torch.jit.trace(layer, (q, ids))
-        else:
-            whole = torch.export.export(layer, (q, ids)).module()
-            other = ids * 2 if layer.scheme.facts.axes == 1 else ids
-            assert torch.equal(whole(q, other), layer(q, other))
-            return
-    except PosencError as error:
-        said = str(error)
-    else:
-        raise AssertionError(f"{how} is taken")
-    places = {
-        "meta": "attention: q must hold numbers, got a tensor on the meta device; ",
-        "meta ids": "attention: positions must hold numbers, got a tensor on the meta ",
-        "trace": f"{'session' if by_session else 'attention'}: torch.jit.trace must ",
-        "export": f"{name}: must read the values of position ids, got the symbols",
+@pytest.mark.parametrize("name", ["rope", "t5_bias"])
+@pytest.mark.parametrize("how", NO_NUMBERS)
+def test_what_has_no_numbers_is_refused(how: str, name: str, by_session: bool) -> None:
+    layer, q, ids = layer_and_inputs(name, by_session)
+    calls: dict[str, Callable[[], object]] = {
+        "meta": lambda: layer(q.to("meta"), ids),
+        "meta ids": lambda: layer(q, ids.to("meta")),
+        "trace": lambda: torch.jit.trace(layer, (q, ids)),
     }
-    assert said.startswith(places[how])
-    assert said.endswith("would work")
-    assert how != "export" or name not in ("nope", "rope", "shaw")
+    with pytest.raises(PosencError, match=f"^{NO_NUMBERS[how]}.*would work$"):
+        calls[how]()
 
 
-@pytest.mark.parametrize(
-    ("mask", "said"),
-    [
-        (
-            torch.ones(2, 9).bool(),
-            r"got \(2, 9\) of torch.bool; Mask\(segments=mask.long\(\)\) would set",
-        ),
-        (torch.ones(2, 9).int(), r"got .*32; Mask\(segments=mask\) would set padding"),
-        (torch.ones(2, 1, 9, 9).bool(), r"got .* Mask\(causal=..., window=..., prefi"),
-        (torch.zeros(9, 9), r"got \(9, 9\) of torch.float32; Mask\(causal=..., win"),
-        *((mask, f"got {mask}; Mask") for mask in (None, True, "causal")),
-    ],
-)
-def test_what_stands_in_the_place_of_a_mask_names_the_cure(
-    mask: Any, said: str
-) -> None:
-    q = torch.zeros(2, HEADS, 9, WIDTH).double()
-    with pytest.raises(ConfigError, match=f"attention: mask must be a Mask, {said}"):
-        attention(q, q, q, scheme=make("rope"), positions=torch.arange(9), mask=mask)
-    if mask is None:
-        return  # which a session takes for its default
-    with pytest.raises(ConfigError, match=f"session: mask must be a Mask, {said}"):
-        Session(make("rope"), torch.arange(9), mask=mask)
+@pytest.mark.parametrize("by_session", [True, False])
+@pytest.mark.parametrize("name", ["nope", "rope", "shaw", "swin"])
+def test_an_exported_layer_serves_other_ids(name: str, by_session: bool) -> None:
+    layer, q, ids = layer_and_inputs(name, by_session)
+    whole = torch.export.export(layer, (q, ids)).module()
+    other = ids * 2 if name != "swin" else ids  # which has a table of a grid
+    assert torch.equal(whole(q, other), layer(q, other))
+
+
+@pytest.mark.parametrize("by_session", [True, False])
+@pytest.mark.parametrize("name", ["alibi", "t5_bias"])
+def test_what_reads_ids_cannot_be_exported(name: str, by_session: bool) -> None:
+    layer, q, ids = layer_and_inputs(name, by_session)
+    said = f"^{name}: must read the values of position ids, got the symbols"
+    with pytest.raises(ConfigError, match=said):
+        torch.export.export(layer, (q, ids))

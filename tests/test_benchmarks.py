@@ -1,9 +1,10 @@
 """All parts of the benchmark of a GPU, run small on the CPU."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
+
+from support.processes import python
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -12,12 +13,10 @@ from benchmarks.gpu.correct import is_wrong  # noqa: E402
 
 
 def test_parts_run_small_and_keep_what_they_find(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks", "gpu", "facts", "correct", "waits"]
+    command = ["-m", "benchmarks", "gpu", "facts", "correct", "waits"]
     command += ["paths", "steps", "--device", "cpu", "--small", "--processes", "1"]
     command += ["--schemes", "rope,kerple_log", "--out", str(tmp_path)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = python(*command, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     found = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
     assert found.keys() == {"facts", "correct", "paths", "steps"}

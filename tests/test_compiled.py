@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from support.attention import ids_for
 from support.attention import make as build
 from torch import Tensor
 
 from posenc_compare.attention import CAUSAL, Mask, Session
 from posenc_compare.check.fresh_process import built_in
-from posenc_compare.schemes import Geometry, Scheme, Variant
-from posenc_compare.train.decoder import Decoder
+from posenc_compare.schemes import Scheme
 
 pytestmark = [  # what torch does itself, to functions and between two graphs
     pytest.mark.filterwarnings("ignore:.*should not be instantiated"),
@@ -36,10 +36,8 @@ def session_of(scheme: Scheme, length: int = LENGTH, mask: Mask = CAUSAL) -> Ses
 
 
 def tensors(length: int = LENGTH) -> tuple[Tensor, ...]:
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(BATCH, length, HEADS * WIDTH, generator=generator)
-    q, k, v = torch.randn(3, BATCH, HEADS, length, WIDTH, generator=generator)
-    return x, q, k, v
+    x = normal(BATCH, length, HEADS * WIDTH).float()
+    return x, *normal(3, BATCH, HEADS, length, WIDTH, seed=1).float()
 
 
 def read(session: Session, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Any:
@@ -75,20 +73,15 @@ def test_a_pass_is_one_graph_and_equal(name: str) -> None:
     assert all(map(torch.equal, got, expected))
 
 
-@pytest.mark.parametrize("name", ["alibi", "t5_bias", "alibi_2d", "rope"])
-def test_torch_explains_no_break(name: str) -> None:
-    found = torch._dynamo.explain(read)(session_of(make(name)), *tensors())
-    assert (found.graph_break_count, found.graph_count) == (0, 1)
-
-
-@pytest.mark.parametrize("name", DISTINCT)
-def test_ids_with_gaps_go_through_the_same_graph(name: str) -> None:
+@pytest.mark.parametrize("name", ["alibi", *DISTINCT])
+def test_new_sessions_go_through_the_same_graph(name: str) -> None:
     from torch._dynamo.testing import CompileCounter
 
     scheme, counter = make(name), CompileCounter()
     whole: Read = torch.compile(read, backend=counter, fullgraph=True)
     ids = torch.arange(LENGTH)
-    for places in (ids, ids**2, ids // 2 + 5):
+    gaps = [ids] * 2 if name == "alibi" else [ids**2, ids // 2 + 5]
+    for places in (ids, *gaps):
         got = whole(Session(scheme, places), *tensors())
         expected = read(Session(scheme, places), *tensors())
         torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
@@ -125,16 +118,6 @@ def test_inductor_compiles_a_number_of_distances_that_depends_on_ids() -> None:
         torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-5)
 
 
-def test_new_sessions_of_one_length_compile_nothing_anew() -> None:
-    from torch._dynamo.testing import CompileCounter
-
-    scheme, counter = make("alibi"), CompileCounter()
-    whole: Read = torch.compile(read, backend=counter, fullgraph=True)
-    for _ in range(3):
-        whole(session_of(scheme), *tensors())
-    assert counter.frame_count == 1
-
-
 @pytest.mark.parametrize("name", ["binary", "learned"])
 def test_positions_out_of_range_are_refused_in_a_graph(name: str) -> None:
     scheme = make(name)
@@ -151,11 +134,42 @@ def test_positions_out_of_range_are_refused_in_a_graph(name: str) -> None:
             whole(session, x)
 
 
-@pytest.mark.parametrize("name", ["alibi", "kerple_log", "rope"])
-def test_the_decoder_is_one_graph(name: str) -> None:
-    geometry = Geometry(model_dim=16, heads=2, length=LENGTH)
-    model = Decoder(Variant(name), 2, geometry, seed=0)
-    tokens = torch.arange(2 * LENGTH).view(2, LENGTH)
-    whole: Any = torch.compile(model.read, backend="eager", fullgraph=True)
-    got = whole(tokens, model.session(tokens, torch.arange(LENGTH)))
-    assert torch.equal(got, model(tokens, torch.arange(LENGTH)))
+TIMES = torch.linspace(-3.75, 40, LENGTH).double()
+SESSIONS: dict[str, dict[str, Any]] = {
+    "real positions": {"positions": TIMES},
+    "tokens without a position": {"placed": torch.arange(LENGTH) > 2},
+    "keys of another text": {
+        "key_positions": torch.arange(LENGTH) + 5,
+        "mask": Mask(False, segments=torch.ones(BATCH, LENGTH).long().triu(9)),
+    },
+}
+
+
+@pytest.mark.parametrize("name", ["rope", "alibi"])
+@pytest.mark.parametrize("kind", SESSIONS)
+def test_a_session_of_every_kind_is_one_graph(kind: str, name: str) -> None:
+    scheme, asked = make(name), SESSIONS[kind]
+    ids = torch.arange(LENGTH)
+
+    def started() -> Session:
+        return Session(scheme, **{"positions": ids, **asked})
+
+    _, *parts = tensors()
+    whole: Any = torch.compile(Session.attend, backend="eager", fullgraph=True)
+    got = whole(started(), 0, *parts)
+    assert torch.equal(got, started().attend(0, *parts))
+
+
+def test_a_session_may_begin_inside_the_graph() -> None:
+    scheme = make("rope")
+
+    def attend(ids: Tensor, *parts: Tensor) -> Tensor:
+        other = ids + 5
+        mask = Mask(causal=False)
+        session = Session(scheme, ids, key_positions=other, mask=mask)
+        return session.attend(0, *parts) + Session(scheme, ids).attend(0, *parts)
+
+    _, *parts = tensors()
+    whole: Any = torch.compile(attend, backend="eager", fullgraph=True)
+    ids = torch.arange(LENGTH)
+    assert torch.equal(whole(ids, *parts), attend(ids, *parts))

@@ -32,37 +32,38 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
-        ("row", "C13", "row 1 of packed documents"),
-        ("first_decodes", "C20", "decoding of packed documents"),
-        ("overhears", "C14", "output of other heads than 0, whose queries changed"),
-        ("keys", "C14", "output of other heads than 0, whose keys changed"),
-        ("third_head", "C21", "after a shift by 1 (or "),
-        ("far", "C21", "(smallest input: reach 300)"),
-        ("beyond", "C21", "built for 64 after a shift by 63 "),
-        ("remembers", "C09", "the same bits after a text that ends at position 99"),
+        ("logits:what=row", "C13", "row 1 of packed documents"),
+        ("distance:what=first_decodes", "C20", "decoding of packed documents"),
+        ("logits:what=overhears", "C14", "other heads than 0, whose queries changed"),
+        ("distance:what=keys", "C14", "other heads than 0, whose keys changed"),
+        ("distance:what=third_head", "C21", "after a shift by 1 (or "),
+        ("distance:what=far", "C21", "(smallest input: reach 300)"),
+        ("distance:what=beyond", "C21", "built for 64 after a shift by 63 "),
+        ("rope:what=remembers", "C09", "after a text that ends at position 99"),
         ("caches", "C09", "the same bits after a text in float32"),
-        ("half", "C17", "no half precision in a call in torch.float64, got _to_copy"),
-        ("seeds", "C10", "building to leave the seed of torch"),
-        ("seeds_python", "C10", "no change of the process, got random numbers of Py"),
-        ("default", "C10", "no change of the process by building, got default dtype"),
-        ("once", "C24", "no change of the process by its build, got default dtype"),
-        ("writes", "C11", "others in q (smallest input: past 0, packed False)"),
-        ("empties", "C11", "others in past (smallest input: past 4, packed False)"),
-        ("moves", "C11", "others in key_positions (smallest input: past 4, packed F"),
-        ("leaks", "C18", "(smallest input: length 129)"),
-        ("index", "C19", "(smallest input: length 40)"),
+        ("distance:what=half", "C17", "no half precision in a call in torch.float64"),
+        ("process:what=seeds", "C10", "building to leave the seed of torch"),
+        ("process:what=seeds_python", "C10", "process, got random numbers of Python"),
+        ("process:what=default", "C10", "process by building, got default dtype"),
+        ("process", "C24", "no change of the process by its build, got default dtype"),
+        ("rope:what=writes", "C11", "others in q (smallest input: past 0, packed "),
+        ("fox:what=empties", "C11", "others in past (smallest input: past 4, packed "),
+        ("distance:what=moves", "C11", "others in key_positions (smallest input: past"),
+        ("fox:what=leaks", "C18", "(smallest input: length 129)"),
+        ("distance:what=index", "C19", "(smallest input: length 40)"),
         ("late", "C20", "(smallest input: steps [490, 1, 9], noise "),
-        ("unmasked", "C21", "output of a packed document without a mask"),
-        ("padded", "C21", "output after padding"),
-        ("last", "C21", "output of the last queries without a mask"),
+        ("logits:what=unmasked", "C21", "output of a packed document without a mask"),
+        ("distance:what=padded", "C21", "output after padding"),
+        ("distance:what=last", "C21", "output of the last queries without a mask"),
         ("order", "C21", "logits at other ids (`by_order`)"),
         ("rate", "C08", "no NaN in torch.float64, got NaN"),
         ("blind", "C21", "logits that the distance changes"),
-        ("noisy", "C10", "random numbers"),
-        ("noisy", "C18", "(smallest input: length 1)"),
-        ("rounds", "C17", "in bfloat16"),
+        ("code:what=noisy", "C10", "random numbers"),
+        ("code:what=noisy", "C18", "(smallest input: length 1)"),
+        ("code:what=rounds", "C17", "in bfloat16"),
         ("buffers", "C22", "parameters alone"),
         ("wraps", "C05", "expected to fail (it says so), and passes"),
+        ("rope:what=whole", "C19", "logits that half a position changes"),
     ],
 )
 def test_a_subtle_fault_is_found(name: str, code: str, said: str) -> None:
@@ -73,8 +74,8 @@ def test_a_subtle_fault_is_found(name: str, code: str, said: str) -> None:
 
 def test_what_a_scheme_changes_is_put_back() -> None:
     before = process_state()
-    outcome("faulty_default", "C01")
-    outcome("faulty_seeds_python", "C05")
+    outcome("faulty_process:what=default", "C01")
+    outcome("faulty_process:what=seeds_python", "C05")
     assert process_state() == before
 
 
@@ -124,12 +125,6 @@ def test_a_wrapper_is_what_the_scheme_inside_is(label: str) -> None:
     assert (found.state, found.detail) == ("not applicable", "mixes heads")
 
 
-def test_facts_are_those_of_the_built_scheme() -> None:
-    assert outcome("faulty_wraps", "C14").state == "not applicable"
-    said = "expected to fail (it says so), and passes"
-    assert outcome("faulty_wraps", "C05").detail == said
-
-
 def test_facts_of_what_cannot_be_built_are_those_of_the_class() -> None:
     assert outcome("faulty_unbuilt", "C14").state == "not applicable"
     found = outcome("faulty_unbuilt", "C01")
@@ -137,7 +132,7 @@ def test_facts_of_what_cannot_be_built_are_those_of_the_class() -> None:
 
 
 def test_a_wrong_gradient_is_told_in_one_line() -> None:
-    detail = outcome("faulty_gradient", "C15").detail
+    detail = outcome("faulty_rope:what=gradient", "C15").detail
     assert detail == (
         "expected equal gradients, got Jacobian mismatch for output 0 with respect to "
         "input 0 (smallest input: length 3)"
@@ -173,10 +168,11 @@ def test_every_outcome_reaches_the_tests_of_authors() -> None:
         (case,) = (case for case in cases if case.id == f"{label}-{code}")
         case.values[0]()
 
-    run("faulty_row", "C01")
-    said = "^faulty_row: C13 treats the rows of a batch independently: expected row 1"
+    label = "faulty_logits:what=row"
+    run(label, "C01")
+    said = f"^{label}: C13 treats the rows of a batch independently: expected row 1"
     with pytest.raises(AssertionError, match=said):
-        run("faulty_row", "C13")
+        run(label, "C13")
     with pytest.raises(pytest.skip.Exception, match="not applicable: mixes heads"):
         run("faulty_wraps", "C14")
     with pytest.raises(pytest.xfail.Exception, match="the middle is that of all"):

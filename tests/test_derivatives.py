@@ -1,4 +1,4 @@
-"""Derivatives beyond the first, and torch's function transforms."""
+"""Derivatives beyond the first, function transforms, and layers computed again."""
 
 from typing import Any
 
@@ -8,10 +8,13 @@ from schemes.tools import normal
 from support.attention import make
 from torch import Tensor, nn
 from torch.func import grad, jvp, vmap
+from torch.utils.checkpoint import checkpoint
 
-from posenc_compare.attention import Mask, Path, attention, request
+from posenc_compare.attention import Mask, Path, Session, attention, request
 from posenc_compare.attention.backends import strided
+from posenc_compare.check import Subject, built_in, harness
 from posenc_compare.schemes import Scheme
+from posenc_compare.variants import Variant
 
 PATHS: list[Path] = ["strided", "dense", "plain"]
 TRAINED = ["t5_bias", "kerple_log", "kerple_power", "mlp_bias"]
@@ -35,16 +38,9 @@ class Layer(nn.Module):
 
     def forward(self, q: Tensor) -> Tensor:
         ids = torch.arange(KEYS)
-        return attention(
-            q,
-            self.k,
-            self.v,
-            scheme=self.scheme,
-            positions=ids[-QUERIES:],
-            key_positions=ids,
-            mask=Mask(causal=self.causal),
-            path=self.path,
-        )
+        given: dict[str, Any] = {"scheme": self.scheme, "path": self.path}
+        given |= {"positions": ids[-QUERIES:], "key_positions": ids}
+        return attention(q, self.k, self.v, **given, mask=Mask(causal=self.causal))
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -72,15 +68,6 @@ def test_second_derivatives_of_trained_biases_through_strided(
         torch.testing.assert_close(found[path], found["plain"], rtol=1e-9, atol=1e-9)
 
 
-def test_second_derivatives_are_those_of_finite_differences() -> None:
-    scheme = make("t5_bias", width=4)
-    layer = Layer(scheme, "strided", causal=True)
-    q = normal(2, 2, QUERIES, 4, seed=4)[:1].requires_grad_()
-    layer.k, layer.v = layer.k[:1].requires_grad_(), layer.v[:1].requires_grad_()
-    leaves = (q, layer.k, layer.v, *scheme.parameters())
-    assert torch.autograd.gradgradcheck(lambda q, *_: layer(q), leaves, fast_mode=True)
-
-
 # `jvp` compiles a script the first time.
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 def test_blocks_of_rows_give_what_docs_say(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,3 +83,46 @@ def test_blocks_of_rows_give_what_docs_say(monkeypatch: pytest.MonkeyPatch) -> N
     torch.testing.assert_close(each(), whole, rtol=0, atol=1e-12)
     with pytest.raises(RuntimeError, match="saved tensor hooks"):
         grad(lambda x: layer(x).sum())(q)
+
+
+WIDTH = 64  # of a model whose layers are computed again
+
+
+REENTRANT = ("t5_bias", "kerple_log", "mlp_bias", "fire", "shaw")
+
+
+@pytest.mark.parametrize(
+    ("name", "reentrant"),
+    [*((n, False) for n in built_in()), *((n, True) for n in REENTRANT)],
+)
+def test_checkpointed_layers_have_the_same_gradients(
+    name: str, reentrant: bool
+) -> None:
+    subject = Subject(Variant(name))
+    schemes = [subject.build(64, model_dim=WIDTH, heads=8).double() for _ in range(2)]
+    parameters = [p for s in schemes for p in s.requires_grad_().parameters()]
+
+    def gradients(*, again: bool) -> list[Tensor | None]:
+        tokens = harness.normal(2, 8, WIDTH).double().requires_grad_()
+        session = Session(schemes, subject.positions(8))
+        x = session.embed(tokens)
+        for layer, scheme in enumerate(schemes):
+            heads = harness.Layer(scheme).heads
+
+            def attend(x: Tensor, layer: int = layer, heads: Any = heads) -> Tensor:
+                q, k, v = (heads(x, role) for role in range(3))
+                out = session.attend(layer, q, k, v, x=x)
+                return x + out.transpose(1, 2).flatten(2)
+
+            x = checkpoint(attend, x, use_reentrant=reentrant) if again else attend(x)
+        for parameter in parameters:
+            parameter.grad = None
+        x.square().sum().backward()
+        return [leaf.grad for leaf in (tokens, *parameters)]
+
+    near = 1e-12 if reentrant else 0  # for sums in another order
+    pairs = zip(gradients(again=True), gradients(again=False), strict=True)
+    for got, expected in pairs:
+        assert (got is None) == (expected is None)
+        if got is not None and expected is not None:
+            torch.testing.assert_close(got, expected, rtol=0, atol=near)

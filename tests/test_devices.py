@@ -6,17 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
-import torch
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.run import devices
 from posenc_compare.run.devices import graphics, resolve_device
 from posenc_compare.run.machine import fitted
 from posenc_compare.settings.table import Work
-from posenc_compare.transfer import sent
 
 H200 = "NVIDIA H200"
 WORDS = ["measure", "--dry-run", "--schemes", "rope", "--format", "json"]
@@ -55,29 +52,17 @@ def test_no_answer_is_no_device(monkeypatch: pytest.MonkeyPatch, text: str) -> N
         resolve_device("cuda", on_gpu=False)
 
 
-def test_the_question_is_asked_once(
+def test_the_question_is_asked_once_and_only_for_a_gpu(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stand_in(monkeypatch, f"open({str(tmp_path / 'log')!r}, 'a').write('x')")
-    for name, trained in (("auto", True), ("auto", False), ("cpu", True)):
-        resolve_device(name, on_gpu=trained)
-    assert (tmp_path / "log").read_text() == "x"
-
-
-def test_the_cpu_is_chosen_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask() -> bool:
-        raise AssertionError
-
-    monkeypatch.setattr(devices, "_built_for_cuda", ask)
+    log = tmp_path / "log"
+    stand_in(monkeypatch, f"open({str(log)!r}, 'a').write('x')")
     assert resolve_device("cpu", on_gpu=True) == "cpu"
     assert resolve_device("auto", on_gpu=False) == "cpu"
-
-
-def test_auto_means_the_gpu_for_trainings_alone(present: None) -> None:
-    assert resolve_device("auto", on_gpu=True) == "cuda"
-    assert resolve_device("auto", on_gpu=False) == "cpu"
-    for trained in (True, False):
-        assert resolve_device("cuda", on_gpu=trained) == "cuda"
+    assert not log.exists()
+    for name, trained in (("auto", True), ("auto", False), ("cpu", True)):
+        resolve_device(name, on_gpu=trained)
+    assert log.read_text() == "x"
 
 
 def test_nothing_of_the_current_folder_is_imported(
@@ -104,16 +89,6 @@ def test_a_run_trains_on_the_gpu_and_measures_on_the_cpu(posenc, present: None) 
     cpu, cuda = keys(posenc, "cpu"), keys(posenc, "cuda")
     assert not {*cpu} & {*cuda}
     assert keys(posenc, "auto") == (cuda[0], cpu[1])
-
-
-@pytest.mark.parametrize("compiling", [False, True])
-def test_memory_is_pinned_outside_of_graphs(
-    compiling: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiling)
-    x = MagicMock(device=torch.device("cpu"))
-    sent(x, torch.device("cuda"))
-    assert x.pin_memory.called is not compiling
 
 
 @pytest.mark.parametrize(

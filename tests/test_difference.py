@@ -85,10 +85,7 @@ def test_a_cell_with_two_records_has_both_compared(
     row = replace(other[changed].rows[0], value=123.0)
     other[changed] = replace(other[changed], rows=(row,))
     said = [difference(a, b) for a, b in paired(folder, other) if a and b]
-    assert sorted(said) == [
-        [],
-        ["1 numbers, by up to 9.9e-01 relative (gain  None)"],
-    ]
+    assert sorted(said) == [[], ["1 numbers, by up to 9.9e-01 relative (gain  None)"]]
 
 
 def test_numbers_of_all_cases_and_places_are_compared() -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import io
-import json
 import math
 import re
 import runpy
@@ -15,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from schemes.tools import decoded
 
 from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.registry import MEASURES, SCHEMES, TASKS
+from posenc_compare.registry import MEASURES, TASKS
 from posenc_compare.schemes import Geometry, Scheme, Variant, create
 from posenc_compare.settings.training import Training
 
@@ -205,15 +205,6 @@ def test_own_scheme_equals_its_formula(log_bias):
                 assert got == pytest.approx(wanted, abs=1e-6)
 
 
-def test_own_scheme_joins_its_family_and_the_command_line(posenc):
-    options = ["--plugin", EXAMPLES / "my_scheme.py", "--format", "json"]
-    listed = json.loads(posenc("list", *options).stdout)
-    (row,) = (row for row in listed if row["name"] == "log_bias")
-    assert (row["kind"], row["source"]) == ("bias", "own example")
-    assert row["what"].startswith("Subtract `slope * log(1 + distance)`")
-    assert "log_bias" in SCHEMES.select("bias")
-
-
 def test_own_scheme_is_checked_in_own_tests(tmp_path):
     options = ["-q", "-p", "no:cacheprovider", "-c", tmp_path / "none.ini"]
     (tmp_path / "none.ini").touch()
@@ -253,20 +244,8 @@ def test_sketch_decodes_what_it_reads_as_a_whole(name):
     )
     plain = attention(q, k, v, scheme=create("nope"), positions=torch.arange(7))
     assert not torch.allclose(whole, plain)
-    state, parts = None, []
-    for start, stop in [(0, 3), (3, 4), (4, 6), (6, 7)]:
-        state = scheme.token_state(x[:, start:stop], state)
-        part = attention(
-            q[:, :, start:stop],
-            k[:, :, :stop],
-            v[:, :, :stop],
-            scheme=scheme,
-            positions=ids[:, start:stop],
-            key_positions=ids[:, :stop],
-            state=state,
-        )
-        parts.append(part)
-    torch.testing.assert_close(torch.cat(parts, dim=2), whole)
+    got = decoded(q, k, v, [3, 1, 2, 1], scheme=scheme, positions=ids, x=x)
+    torch.testing.assert_close(got, whole)
 
 
 def test_counting_after_a_first_token_is_counting(registered) -> None:

@@ -37,31 +37,24 @@ QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 # Of all schemes these need a page; what is chosen has room in a column too.
 LONG = {"clock_hands", "perturbation", "uniqueness", "extrapolation", "position_bits"}
+PART = {"far_keys", "similarity"}
+SHORT = "language/150-steps"
 CASES = [
+    *((SHORT, name, "") for name in QUICK if name not in {*PART, *LONG}),
+    # A curve for each of all schemes, with their names beside it, takes two columns.
     *(
-        ("language/150-steps", name, "")
-        for name in QUICK
-        if name not in {"far_keys", "similarity", *LONG}
-    ),
-    *(
-        ("language/150-steps", name, schemes)
-        for name in sorted(LONG)
+        (SHORT, name, schemes)
+        for name in (*sorted(LONG), "similarity")
         for schemes in (EIGHT, ROTARY)
     ),
-    # A curve for each of all schemes, with their names beside it, takes two columns.
-    *(("language/150-steps", "similarity", schemes) for schemes in (EIGHT, ROTARY)),
-    ("language/150-steps", "bias_maps", EIGHT),
-    *(
-        ("language/150-steps", name, FOUR)
-        for name in ("extrapolation", "similarity", "perturbation")
-    ),
-    *(("language/150-steps", name, "rope") for name in ("extrapolation", "similarity")),
+    *((SHORT, name, FOUR) for name in ("extrapolation", "similarity", "perturbation")),
+    *((SHORT, name, "rope") for name in ("extrapolation", "similarity")),
+    *((SHORT, "bias_maps", schemes) for schemes in (EIGHT, "alibi")),
     *(
         (folder, name, "")
         for folder in ("language/1500", "language/6000")
         for name in ("extrapolation", "position_bits", "checkpoint")
     ),
-    ("language/150-steps", "bias_maps", "alibi"),
     ("grid/16x16", "grid_maps", ""),
     ("numerics/far_keys", "far_keys", EIGHT),
     ("ablations/rate", "sensitivity", ""),
@@ -133,7 +126,7 @@ def test_a_figure_fits_a_paper(folder: str, name: str, schemes: str, size: str) 
 
 @pytest.mark.parametrize("name", sorted(LONG))
 def test_a_figure_of_all_schemes_fits_a_page(name: str) -> None:
-    figure = drawn(name, records_of("language/150-steps", ""))
+    figure = drawn(name, records_of(SHORT, ""))
     assert figure is not None
     expect_room(figure, 7.0)
 

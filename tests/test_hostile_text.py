@@ -24,10 +24,10 @@ from posenc_compare.show.tables import display_tables, without_result, write_tab
 
 PATHS = ["../x", "/etc/x", "a/b", "C:\\x", "nul\0", ".", "x" * 300, "CON", "con"]
 OURS = {"begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule"}
-OURS |= {"label", "times", "boldmath", "shortstack", "par"}
-OURS |= {"smallskip", "parbox", "linewidth", "footnotesize", "raggedright"}
+OURS |= {"textbf", "par", "smallskip", "parbox", "linewidth", "footnotesize"}
+OURS |= {"raggedright"}
 ESCAPES = {"textbackslash", "textasciitilde", "ensuremath", "pm"}
-ESCAPES |= {"textbar", "textasciicircum", "textsuperscript", "downarrow", "uparrow"}
+ESCAPES |= {"textbar", "textasciicircum", "downarrow", "uparrow"}
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
@@ -94,12 +94,6 @@ def test_everything_in_a_record_is_cleaned(records: list[Record]) -> None:
     assert {r"two\nlines\u2028three", r"nul\x00byte", r"\ud800"} <= shown
 
 
-def test_messages_keep_more_than_names() -> None:
-    made = record("x" * 3000, status="failed", error="y" * 3000)
-    (found,) = sound([made])
-    assert (len(found.label), len(found.error)) == (200, 2000)
-
-
 @pytest.mark.parametrize("format", ["table", "csv", "md", "json", "tex"])
 def test_nothing_but_text_and_line_breaks_reaches_the_terminal(
     records: list[Record], format: str, capsys: pytest.CaptureFixture[str]
@@ -120,14 +114,14 @@ def test_printed_csv_and_markdown_are_as_safe_as_files(
     assert r"=a\|b" in capsys.readouterr().out
 
 
-def test_long_names_leave_room_for_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    show("title", ["scheme", "value"], [["x" * 500, "1.234"]])
-    assert "1.234" in capsys.readouterr().out
-
-
-def test_wide_letters_do_not_break_a_name(capsys: pytest.CaptureFixture[str]) -> None:
-    show("title", ["scheme", "value"], [["\u4e2d" * 12, "1.234"]])
-    assert "\u4e2d" * 12 in capsys.readouterr().out
+@pytest.mark.parametrize("name", ["x" * 500, "\u4e2d" * 12])
+def test_long_and_wide_names_leave_room_for_numbers(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show("title", ["scheme", "value"], [[name, "1.234"]])
+    shown = capsys.readouterr().out
+    assert "1.234" in shown
+    assert name[:12] in shown
 
 
 def test_markdown_tables_stay_whole(records: list[Record]) -> None:
@@ -157,9 +151,6 @@ def test_latex_tables_stay_whole(records: list[Record]) -> None:
             assert row.lstrip()[0] not in "[*"
         bare = re.sub(r"\\[^a-zA-Z]", "", text)
         assert bare.count("{") == bare.count("}")
-        # Numbers and signs are all that stands in mathematics.
-        power = r"(?: \\times 10\^\{-?[0-9]+\})?"
-        real = rf"-?[0-9.]+{power}"
-        maths = rf"\$(?:{real}(?: \\pm {real})?|-|\\(?:pm|downarrow|uparrow))\$"
-        bare = re.sub(maths, "", bare)
+        # Signs are all that stands in mathematics.
+        bare = re.sub(r"\$(?:-|\\(?:pm|downarrow|uparrow))\$", "", bare)
         assert not re.search(r"[%#_^~$]", bare)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import python
 
 import posenc_compare
 from posenc_compare import sources
@@ -40,7 +41,6 @@ print(json.dumps({name: cell.key() for name, cell in cells.items()}))
 SMOOTH = {f"{name} smoothness" for name in ("rope", "mix", "alibi")}
 TRAINED = {f"alibi {task}" for task in ("copy", "reverse", "recall")}
 ALL = SMOOTH | TRAINED
-Edit = Callable[[Path], object]
 
 
 @pytest.fixture(scope="module")
@@ -75,82 +75,61 @@ def commit(place: Path) -> None:
 
 
 def keys_of(place: Path) -> dict[str, str]:
-    command = [sys.executable, "-c", KEYS]
-    done = subprocess.run(command, capture_output=True, check=True, cwd=place.parent)
+    done = python("-c", KEYS, cwd=place.parent)
     found: dict[str, str] = json.loads(done.stdout)
     return found
 
 
-def replaced(file: str, old: str, new: str) -> Edit:
-    """Return an edit of a file in which a text stands."""
-
-    def edit(place: Path) -> None:
-        text = (place / file).read_text()
-        assert old in text
-        (place / file).write_text(text.replace(old, new))
-
-    return edit
-
-
-def everywhere(old: str, new: str) -> Edit:
-    """Return an edit of all files, as a rename makes one."""
-
-    def edit(place: Path) -> None:
-        for path in place.rglob("*.py"):
-            path.write_text(path.read_text().replace(old, new))
-
-    return edit
-
-
-def moved(place: Path) -> None:
-    shared = place / "schemes" / "shared"
-    (shared / "slopes.py").rename(shared / "steepness.py")
-    everywhere("shared.slopes", "shared.steepness")(place)
+def edit(place: Path, pattern: str, old: str, new: str) -> None:
+    """Replace a text in the files in which it stands, or write a new file."""
+    if not old:
+        (place / pattern).write_text(new)
+        return
+    paths = [path for path in place.glob(pattern) if old in path.read_text()]
+    assert paths
+    for path in paths:
+        path.write_text(path.read_text().replace(old, new))
 
 
 ROPE = "schemes/rope.py"
+EVERYWHERE = "**/*.py"
 ALIBI = TRAINED | {"alibi smoothness"}
-HARMLESS = [  # edits that move no key, together
-    replaced("attention/plan.py", " must be ", " has to be "),
-    moved,
-    everywhere("rotation_angles", "angles_of"),
-    replaced(ROPE, "Formula: ", "# Formula: "),
-    replaced(ROPE, ", real=True", ""),
-]
-MOVES = {  # edits, and the cells whose keys they move
+ROTARY, COPIED = {"rope smoothness", "mix smoothness"}, {"alibi copy", "alibi reverse"}
+TRAINER = ("train/trainer.py", "backward()", "backward(None)")
+CHECK = '        check_not_traced("attention")\n'
+Edits = list[tuple[str, str, str]]
+EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they move
     "messages, files and names": (
-        lambda place: [edit(place) for edit in HARMLESS],
+        [
+            ("attention/plan.py", " must be ", " has to be "),
+            (EVERYWHERE, "shared.slopes", "shared.steepness"),  # and the file
+            (EVERYWHERE, "rotation_angles", "angles_of"),
+            (ROPE, "Formula: ", "# Formula: "),
+            (ROPE, ", real=True", ""),
+        ],
         set(),
     ),
-    "a scheme": (
-        replaced(ROPE, "10_000.0", "10_001.0"),
-        {"rope smoothness", "mix smoothness"},
-    ),
-    "a sign": (replaced("schemes/alibi.py", "return -slope", "return slope"), ALIBI),
-    "a measure": (
-        replaced("measures/smoothness.py", "largest / mean", "mean / largest"),
-        SMOOTH,
-    ),
-    "a task": (
-        replaced("tasks/copy.py", "SYMBOLS = 1, 2, 16", "SYMBOLS = 1, 2, 8"),
-        {"alibi copy", "alibi reverse"},
-    ),
-}
-SHARED = {  # move all keys, until one is committed: then `NUMBERS` has the word
-    "the trainer": replaced("train/trainer.py", "backward()", "backward(None)"),
-    "a new file": lambda place: (place / "new.py").write_text("X = 1\n"),
-    "a deleted statement": replaced(
-        "attention/plan.py", '        check_not_traced("attention")\n', ""
-    ),
+    "a scheme": ([(ROPE, "10_000.0", "10_001.0")], ROTARY),
+    "a sign": ([("schemes/alibi.py", "return -slope", "return slope")], ALIBI),
+    "a measure": ([("measures/smoothness.py", "largest / mean", "mean / 1")], SMOOTH),
+    "a task": ([("tasks/copy.py", "SYMBOLS = 1, 2, 16", "SYMBOLS = 1, 2, 8")], COPIED),
+    # All keys, until the edit is committed: then `NUMBERS` has the word.
+    "the trainer": ([TRAINER], ALL),
+    "a new file": ([("new.py", "", "X = 1\n")], ALL),
+    "a deleted statement": ([("attention/plan.py", CHECK, "")], ALL),
 }
 
 
-@pytest.mark.parametrize("name", [*MOVES, *SHARED])
+@pytest.mark.parametrize("name", EDITS)
 def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
     name: str, before: dict[str, str], clone: Path
 ) -> None:
-    edit, moves = MOVES.get(name) or (SHARED[name], ALL)
-    edit(clone)
+    edits, moves = EDITS[name]
+    for pattern, old, new in edits:
+        edit(clone, pattern, old, new)
+        if old == "shared.slopes":
+            shared = clone / "schemes" / "shared"
+            (shared / "slopes.py").rename(shared / "steepness.py")
     assert {n for n, key in keys_of(clone).items() if key != before[n]} == moves
     if name == "the trainer":
         commit(clone)
@@ -170,16 +149,12 @@ def test_an_installed_package_counts_what_its_record_does_not_hold(
         name = path.relative_to(tmp_path)
         lines.append(f"{name},sha256={digest.decode().rstrip('=')},1\n")
     (facts / "RECORD").write_text("".join(lines))
-    trainer = place / "train" / "trainer.py"
-    text = trainer.read_text()
-    trainer.write_text(text.replace("backward()", "backward(None)"))
-    after = keys_of(place)
-    assert {name for name in ALL if after[name] != before[name]} == ALL
-    trainer.write_text(text)
+    assert keys_of(place) == before
     (place / "added.py").write_text("X = 1\n")
     assert ALL == {n for n, key in keys_of(place).items() if key != before[n]}
     (place / "added.py").unlink()
-    assert keys_of(place) == before
+    edit(place, *TRAINER)
+    assert ALL == {n for n, key in keys_of(place).items() if key != before[n]}
 
 
 HELPER = "GAIN = 1\n\n\ndef gain():\n    return GAIN\n"

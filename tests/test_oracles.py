@@ -28,7 +28,6 @@ BATCH, HEADS, LENGTH, WIDTH = 2, 4, 14, 16
 PLACES = torch.arange(LENGTH)
 TOLERANCE = 1e-6
 
-Oracle = Callable[[str], Any]
 AGREEMENT: list[Callable[[float], None]] = []  # of the test that runs
 
 
@@ -40,30 +39,25 @@ def load(package: str, module: str) -> Any:
         return importlib.import_module(f"{package}.{module}")
 
 
-@pytest.fixture
-def models() -> Oracle:
+def models(name: str) -> Any:
     """Return the modelling code of a network in transformers."""
-    return lambda name: load("transformers", f"models.{name}.modeling_{name}")
+    return load("transformers", f"models.{name}.modeling_{name}")
 
 
-@pytest.fixture
 def x_transformers() -> Any:
     return load("x_transformers", "x_transformers")
 
 
-@pytest.fixture
-def rotary_embedding() -> Callable[..., Any]:
+def rotary_embedding(**sizes: Any) -> Any:
     """Make a rotary module; it caches, so that each serves for one call."""
     module = load("rotary_embedding_torch", "rotary_embedding_torch")
-    return module.RotaryEmbedding
+    return module.RotaryEmbedding(**sizes)
 
 
-@pytest.fixture
 def attn_gym() -> Any:
     return load("attn_gym", "mods")
 
 
-@pytest.fixture
 def positional_encodings() -> Any:
     return load("positional_encodings", "torch_encodings")
 
@@ -73,6 +67,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 Q, K = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in (1, 2))
+X = normal(BATCH, LENGTH, HEADS * WIDTH, seed=5)
 
 
 def make(name: str, heads: int = HEADS, **options: Any) -> Scheme:
@@ -152,7 +147,7 @@ def speeds(scheme: Any) -> Tensor:
     return scheme.angles(torch.tensor([1]))[0]
 
 
-def test_rope_in_halves_is_that_of_llama(models: Oracle) -> None:
+def test_rope_in_halves_is_that_of_llama() -> None:
     rope = make("rope", layout="half")
     frequencies = 1.0 / 10_000 ** (torch.arange(0, WIDTH, 2) / WIDTH)
     q, k = llama_turns(models("llama"), frequencies)
@@ -161,7 +156,7 @@ def test_rope_in_halves_is_that_of_llama(models: Oracle) -> None:
 
 
 @pytest.mark.parametrize("interleave", [True, False])
-def test_rope_latent_is_that_of_deepseek(models: Oracle, interleave: bool) -> None:
+def test_rope_latent_is_that_of_deepseek(interleave: bool) -> None:
     deepseek, turned = models("deepseek_v3"), WIDTH // 2
     frequencies = 1.0 / 10_000 ** (torch.arange(0, turned, 2) / turned)
     angles = torch.outer(PLACES.float(), frequencies).repeat(1, 2)[None]
@@ -175,9 +170,7 @@ def test_rope_latent_is_that_of_deepseek(models: Oracle, interleave: bool) -> No
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
-def test_rope_in_adjacent_pairs_is_that_of_gptj(
-    models: Oracle, fraction: float
-) -> None:
+def test_rope_in_adjacent_pairs_is_that_of_gptj(fraction: float) -> None:
     gptj = models("gptj")
     turned = int(WIDTH * fraction)
     sin, cos = gptj.create_sinusoidal_positions(LENGTH, turned)[None].chunk(2, -1)
@@ -187,9 +180,9 @@ def test_rope_in_adjacent_pairs_is_that_of_gptj(
     assert_near(rope.query(Q, PLACES), theirs.transpose(1, 2))
 
 
-def test_rope_is_that_of_x_transformers(x_transformers: Any) -> None:
-    angles, scale = x_transformers.RotaryEmbedding(WIDTH)(PLACES)
-    theirs = x_transformers.apply_rotary_pos_emb(Q, angles, scale)
+def test_rope_is_that_of_x_transformers() -> None:
+    angles, scale = x_transformers().RotaryEmbedding(WIDTH)(PLACES)
+    theirs = x_transformers().apply_rotary_pos_emb(Q, angles, scale)
     assert_near(make("rope").query(Q, PLACES), theirs)
 
 
@@ -202,17 +195,13 @@ ROTARY = {
 
 
 @pytest.mark.parametrize("case", ROTARY)
-def test_rope_is_that_of_rotary_embedding_torch(
-    rotary_embedding: Callable[..., Any], case: str
-) -> None:
+def test_rope_is_that_of_rotary_embedding_torch(case: str) -> None:
     theirs, ours = ROTARY[case]
     turned = rotary_embedding(dim=WIDTH, **theirs).rotate_queries_or_keys(Q)
     assert_near(make("rope", **ours).query(Q, PLACES), turned)
 
 
-def test_axial_rope_2d_is_that_of_rotary_embedding_torch(
-    rotary_embedding: Callable[..., Any],
-) -> None:
+def test_axial_rope_2d_is_that_of_rotary_embedding_torch() -> None:
     module = load("rotary_embedding_torch", "rotary_embedding_torch")
     angles = rotary_embedding(dim=WIDTH // 2, theta=100).get_axial_freqs(2, 7)
     theirs = module.apply_rotary_emb(angles, Q.unflatten(2, (2, 7))).flatten(2, 3)
@@ -223,10 +212,7 @@ def test_axial_rope_2d_is_that_of_rotary_embedding_torch(
 
 LONG = [1.0 + 0.5 * m for m in range(WIDTH // 2)]
 SCALED = {
-    "linear": (
-        {"factor": 4.0},
-        {"scaling": "pi", "factor": 4.0},
-    ),
+    "linear": ({"factor": 4.0}, {"scaling": "pi", "factor": 4.0}),
     "dynamic": (
         {"factor": 2.0},
         {"scaling": "ntk", "factor": 7.0},  # 2 * 2048 / 512 - 1, as asked below
@@ -273,9 +259,7 @@ SCALED = {
 
 @pytest.mark.parametrize("base", [10_000.0, 500_000.0])
 @pytest.mark.parametrize("rule", SCALED)
-def test_scaled_rope_is_that_of_transformers(
-    models: Oracle, rule: str, base: float
-) -> None:
+def test_scaled_rope_is_that_of_transformers(rule: str, base: float) -> None:
     llama = models("llama")
     theirs, ours = SCALED[rule]
     rule = rule.partition(" ")[0]
@@ -297,59 +281,38 @@ def test_scaled_rope_is_that_of_transformers(
     assert_near(scheme.key(K, PLACES), k)
 
 
-M_ROPE = {
-    "sections": ("qwen2_vl", "Qwen2VLRotaryEmbedding", [2, 3, 3]),
-    "interleaved": ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", [4, 2, 2]),
+# Sections of height, width and time, in the order of the network, and our options.
+M_ROPE: dict[str, tuple[str, list[int], dict[str, Any]]] = {
+    "qwen2_vl": ("Qwen2VL", [2, 3, 3], {"order": "sections"}),
+    "qwen3_vl": ("Qwen3VLText", [4, 2, 2], {"order": "interleaved"}),
+    "ernie4_5_vl_moe": (
+        "Ernie4_5_VLMoeText",
+        [3, 3, 2],
+        {"order": "time_last", "sections": "2/3/3", "layout": "adjacent"},
+    ),
 }
 
 
-@pytest.mark.parametrize("order", M_ROPE)
-def test_m_rope_is_that_of_qwen(models: Oracle, order: str) -> None:
-    network, name, sections = M_ROPE[order]
-    module = models(network)
+@pytest.mark.parametrize("network", M_ROPE)
+def test_m_rope_is_that_of_qwen_and_ernie(network: str) -> None:
+    name, sections, options = M_ROPE[network]
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": sections}
     config = SimpleNamespace(
-        max_position_embeddings=512,
-        head_dim=WIDTH,
-        rope_parameters={
-            "rope_type": "default",
-            "rope_theta": 10_000.0,
-            "mrope_section": sections,
-        },
+        max_position_embeddings=512, head_dim=WIDTH, rope_parameters=rope
     )
     generator = torch.Generator().manual_seed(3)
     ids = torch.randint(0, 12, (BATCH, LENGTH, 3), generator=generator)
-    cos, sin = getattr(module, name)(config)(Q, ids.movedim(-1, 0).clone())
-    q, k = load("transformers", "models.llama.modeling_llama").apply_rotary_pos_emb(
-        Q, K, cos, sin
-    )
-    shares = "/".join(map(str, sections))
-    scheme = make("m_rope", order=order, sections=shares)
-    assert_near(scheme.query(Q, ids), q)
-    assert_near(scheme.key(K, ids), k)
-
-
-def test_m_rope_with_the_time_last_is_that_of_ernie(models: Oracle) -> None:
-    module = models("ernie4_5_vl_moe")
-    config = SimpleNamespace(
-        max_position_embeddings=512,
-        head_dim=WIDTH,
-        rope_parameters={
-            "rope_type": "default",
-            "rope_theta": 10_000.0,
-            "mrope_section": [3, 3, 2],  # height, width, time
-        },
-    )
-    generator = torch.Generator().manual_seed(3)
-    ids = torch.randint(0, 12, (BATCH, LENGTH, 3), generator=generator)
-    rotary = module.Ernie4_5_VLMoeTextRotaryEmbedding(config)
-    q, k = module.apply_rotary_pos_emb(Q, K, *rotary(Q, ids.movedim(-1, 0)))
-    scheme = make("m_rope", order="time_last", sections="2/3/3", layout="adjacent")
+    rotary = getattr(models(network), f"{name}RotaryEmbedding")(config)
+    turns = models("ernie4_5_vl_moe" if "ernie" in network else "llama")
+    cos, sin = rotary(Q, ids.movedim(-1, 0).clone())
+    q, k = turns.apply_rotary_pos_emb(Q, K, cos, sin)
+    scheme = make("m_rope", **{"sections": "/".join(map(str, sections)), **options})
     assert_near(scheme.query(Q, ids), q)
     assert_near(scheme.key(K, ids), k)
 
 
 @pytest.mark.parametrize("sides", [(4, 4), (3, 7), (9, 2)])
-def test_rope_dinov3_is_that_of_dinov3(models: Oracle, sides: tuple[int, int]) -> None:
+def test_rope_dinov3_is_that_of_dinov3(sides: tuple[int, int]) -> None:
     module = models("dinov3_vit")
     settings = SimpleNamespace(
         rope_theta=100.0,
@@ -369,7 +332,7 @@ def test_rope_dinov3_is_that_of_dinov3(models: Oracle, sides: tuple[int, int]) -
     assert_near(ours, products(one, other))
 
 
-def test_learned_2d_is_resized_as_in_vit(models: Oracle) -> None:
+def test_learned_2d_is_resized_as_in_vit() -> None:
     settings = SimpleNamespace(
         hidden_size=WIDTH,
         image_size=40,
@@ -388,18 +351,16 @@ def test_learned_2d_is_resized_as_in_vit(models: Oracle) -> None:
     assert_near(ours.detach(), theirs)
 
 
-def test_xpos_is_that_of_x_transformers(x_transformers: Any) -> None:
-    angles, scale = x_transformers.RotaryEmbedding(WIDTH, use_xpos=True)(PLACES)
-    q = x_transformers.apply_rotary_pos_emb(Q, angles, scale)
-    k = x_transformers.apply_rotary_pos_emb(K, angles, scale**-1)
+def test_xpos_is_that_of_x_transformers() -> None:
+    angles, scale = x_transformers().RotaryEmbedding(WIDTH, use_xpos=True)(PLACES)
+    q = x_transformers().apply_rotary_pos_emb(Q, angles, scale)
+    k = x_transformers().apply_rotary_pos_emb(K, angles, scale**-1)
     ours = logits(make("xpos", scale_base=512.0), causal=True)
     assert_near(below_diagonal(ours), below_diagonal(products(q, k)))
 
 
 @pytest.mark.parametrize("scale_base", [512, 20])
-def test_xpos_is_that_of_rotary_embedding_torch(
-    rotary_embedding: Callable[..., Any], scale_base: int
-) -> None:
+def test_xpos_is_that_of_rotary_embedding_torch(scale_base: int) -> None:
     module = rotary_embedding(dim=WIDTH, use_xpos=True, xpos_scale_base=scale_base)
     q, k = module.rotate_queries_and_keys(Q, K)
     scheme = make("xpos", scale_base=float(scale_base), centre=LENGTH // 2)
@@ -415,7 +376,7 @@ ALIBI_HEADS = [1, 2, 3, 8, 12, 16, 20, 40]
 
 
 @pytest.mark.parametrize("heads", ALIBI_HEADS)
-def test_alibi_is_that_of_bloom(models: Oracle, heads: int) -> None:
+def test_alibi_is_that_of_bloom(heads: int) -> None:
     mask = torch.ones(1, LENGTH, dtype=torch.long)
     theirs = models("bloom").build_alibi_tensor(mask, heads, torch.float32)
     # Bloom adds slope * key, which is our last row, from the other end.
@@ -424,15 +385,15 @@ def test_alibi_is_that_of_bloom(models: Oracle, heads: int) -> None:
 
 
 @pytest.mark.parametrize("heads", ALIBI_HEADS)
-def test_alibi_is_that_of_mpt(models: Oracle, heads: int) -> None:
+def test_alibi_is_that_of_mpt(heads: int) -> None:
     theirs = models("mpt").build_mpt_alibi_tensor(heads, LENGTH)
     assert_near(bias(make("alibi", heads=heads))[:, -1:], theirs, each=True)
 
 
 @pytest.mark.parametrize("heads", ALIBI_HEADS)
-def test_alibi_is_that_of_x_transformers(x_transformers: Any, heads: int) -> None:
+def test_alibi_is_that_of_x_transformers(heads: int) -> None:
     places = torch.tensor([0, 1, 5, 6, 40, 300])
-    theirs = x_transformers.AlibiPositionalBias(heads).forward_custom_pos(places)
+    theirs = x_transformers().AlibiPositionalBias(heads).forward_custom_pos(places)
     ours = bias(make("alibi", heads=heads), places=places)
     assert_near(ours, theirs, each=True)
 
@@ -444,15 +405,15 @@ def score_grid(score_mod: Any, heads: int) -> Tensor:
 
 
 @pytest.mark.parametrize("heads", [1, 2, 8, 16])  # others are not ALiBi's there
-def test_alibi_is_that_of_attention_gym(attn_gym: Any, heads: int) -> None:
-    theirs = below_diagonal(score_grid(attn_gym.generate_alibi_bias(heads), heads))
+def test_alibi_is_that_of_attention_gym(heads: int) -> None:
+    theirs = below_diagonal(score_grid(attn_gym().generate_alibi_bias(heads), heads))
     ours = bias(make("alibi", heads=heads, direction="causal"), causal=True)
     assert_near(below_diagonal(ours), theirs, each=True)
 
 
 @pytest.mark.parametrize("heads", [1, 6, 8])
-def test_sandwich_is_that_of_attention_gym(attn_gym: Any, heads: int) -> None:
-    theirs = score_grid(attn_gym.generate_sandwich_bias(heads, LENGTH), heads)
+def test_sandwich_is_that_of_attention_gym(heads: int) -> None:
+    theirs = score_grid(attn_gym().generate_sandwich_bias(heads, LENGTH), heads)
     assert_near(bias(make("sandwich", heads=heads)), theirs, each=True)
 
 
@@ -462,7 +423,7 @@ BUCKETS = [(32, 128), (16, 128), (32, 256), (64, 512), (128, 1024)]
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize(("buckets", "reach"), BUCKETS)
 def test_t5_buckets_are_those_of_t5(
-    models: Oracle, buckets: int, reach: int, bidirectional: bool
+    buckets: int, reach: int, bidirectional: bool
 ) -> None:
     offsets = torch.arange(-2000, 2001)
     theirs = models("t5").T5Attention._relative_position_bucket(
@@ -474,11 +435,9 @@ def test_t5_buckets_are_those_of_t5(
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_t5_bias_is_that_of_x_transformers(
-    x_transformers: Any, bidirectional: bool
-) -> None:
+def test_t5_bias_is_that_of_x_transformers(bidirectional: bool) -> None:
     scheme: Any = make("t5_bias", bidirectional=bidirectional, max_distance=128)
-    module = x_transformers.RelativePositionBias(
+    module = x_transformers().RelativePositionBias(
         scale=1, causal=not bidirectional, heads=HEADS
     )
     module.relative_attention_bias.weight = scheme.table
@@ -488,7 +447,7 @@ def test_t5_bias_is_that_of_x_transformers(
     assert_same(bias(scheme, places=far), module(300, 300))
 
 
-def test_swin_is_that_of_transformers(models: Oracle) -> None:
+def test_swin_is_that_of_transformers() -> None:
     scheme: Any = make("swin", height=2, width=7)
     module = models("swin").SwinRelativePositionBias(HEADS, (2, 7))
     module.relative_position_bias_table = scheme.table
@@ -496,7 +455,7 @@ def test_swin_is_that_of_transformers(models: Oracle) -> None:
     assert_same(bias(scheme, places=places), module()[0])
 
 
-def test_mlp_bias_2d_is_that_of_swin_v2(models: Oracle) -> None:
+def test_mlp_bias_2d_is_that_of_swin_v2() -> None:
     scheme: Any = make("mlp_bias_2d", height=3, width=5)
     settings = SimpleNamespace(qkv_bias=False, attention_probs_dropout_prob=0.0)
     module = models("swinv2").Swinv2SelfAttention(settings, HEADS, HEADS, (3, 5))
@@ -513,7 +472,7 @@ def test_mlp_bias_2d_is_that_of_swin_v2(models: Oracle) -> None:
 
 
 @pytest.mark.parametrize("sides", [(4, 4), (3, 7), (9, 2)])
-def test_decomposed_is_that_of_sam(models: Oracle, sides: tuple[int, int]) -> None:
+def test_decomposed_is_that_of_sam(sides: tuple[int, int]) -> None:
     settings = SimpleNamespace(
         image_size=32,
         patch_size=8,
@@ -536,7 +495,7 @@ def test_decomposed_is_that_of_sam(models: Oracle, sides: tuple[int, int]) -> No
 
 
 @pytest.mark.parametrize("reach", [1, 5, 20])
-def test_shaw_keys_are_those_of_wav2vec2_bert(models: Oracle, reach: int) -> None:
+def test_shaw_keys_are_those_of_wav2vec2_bert(reach: int) -> None:
     scheme: Any = make("shaw", reach=reach, values=False)
     settings = SimpleNamespace(
         left_max_position_embeddings=reach,
@@ -553,9 +512,7 @@ DEBERTA_BUCKETS = [(256, 512), (32, 128), (8, 40), (64, 1000)]
 
 
 @pytest.mark.parametrize(("buckets", "reach"), DEBERTA_BUCKETS)
-def test_deberta_buckets_are_those_of_deberta_v2(
-    models: Oracle, buckets: int, reach: int
-) -> None:
+def test_deberta_buckets_are_those_of_deberta_v2(buckets: int, reach: int) -> None:
     distances = torch.arange(1 - reach, reach)
     module = models("deberta_v2")
     row = module.make_log_bucket_position(distances, buckets, reach) + buckets
@@ -564,9 +521,7 @@ def test_deberta_buckets_are_those_of_deberta_v2(
 
 
 @pytest.mark.parametrize(("buckets", "reach"), [(0, 6), (0, 64), (8, 40)])
-def test_deberta_is_that_of_deberta_v2(
-    models: Oracle, buckets: int, reach: int
-) -> None:
+def test_deberta_is_that_of_deberta_v2(buckets: int, reach: int) -> None:
     scheme: Any = make("deberta", buckets=buckets, reach=reach)
     config = load("transformers", "models.deberta_v2").DebertaV2Config(
         hidden_size=HEADS * WIDTH,
@@ -588,7 +543,7 @@ def test_deberta_is_that_of_deberta_v2(
     assert_near(logits(scheme), theirs)
 
 
-def test_transformer_xl_is_that_of_xlnet(models: Oracle) -> None:
+def test_transformer_xl_is_that_of_xlnet() -> None:
     module = models("xlnet")
     scheme: Any = make("transformer_xl")
     width = HEADS * WIDTH
@@ -602,7 +557,7 @@ def test_transformer_xl_is_that_of_xlnet(models: Oracle) -> None:
     assert_near(logits(scheme), theirs)
 
 
-def test_transformer_xl_is_that_of_the_conformer(models: Oracle) -> None:
+def test_transformer_xl_is_that_of_the_conformer() -> None:
     module = models("wav2vec2_conformer")
     scheme: Any = make("transformer_xl")
     width = HEADS * WIDTH
@@ -623,9 +578,9 @@ def test_transformer_xl_is_that_of_the_conformer(models: Oracle) -> None:
 
 
 @pytest.mark.parametrize("limit", [3, 5, 15])
-def test_cope_is_that_of_x_transformers(x_transformers: Any, limit: int) -> None:
+def test_cope_is_that_of_x_transformers(limit: int) -> None:
     scheme: Any = make("cope", limit=limit)
-    module = x_transformers.CoPE(WIDTH, HEADS, limit)
+    module = x_transformers().CoPE(WIDTH, HEADS, limit)
     module.pos_emb = scheme.table
     future = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
     plain = products(Q, K)
@@ -635,31 +590,28 @@ def test_cope_is_that_of_x_transformers(x_transformers: Any, limit: int) -> None
     assert_near(below_diagonal(ours), below_diagonal(theirs))
 
 
-def test_fox_is_that_of_x_transformers(x_transformers: Any) -> None:
+def test_fox_is_that_of_x_transformers() -> None:
     scheme: Any = make("fox")
-    module = x_transformers.DataDependentAlibi(HEADS * WIDTH, HEADS)
+    module = x_transformers().DataDependentAlibi(HEADS * WIDTH, HEADS)
     module.to_forget_gates[0].load_state_dict(scheme.gate.state_dict())
-    x = normal(BATCH, LENGTH, HEADS * WIDTH, seed=5)
-    theirs = products(Q, K) + module.double()(x.double())
-    ours = logits(scheme, causal=True, state=scheme.token_state(x))
+    theirs = products(Q, K) + module.double()(X.double())
+    ours = logits(scheme, causal=True, state=scheme.token_state(X))
     assert_near(below_diagonal(ours), below_diagonal(theirs))
 
 
 @pytest.mark.parametrize("reach", [1, 5, 20])
-def test_inkling_is_that_of_transformers(models: Oracle, reach: int) -> None:
+def test_inkling_is_that_of_transformers(reach: int) -> None:
     scheme: Any = make("inkling", reach=reach)
-    x = normal(BATCH, LENGTH, HEADS * WIDTH, seed=5)
     module = models("inkling").InklingRelativeLogits(16, reach)
     module.proj = scheme.profiles
-    mixed = (x @ scheme.mix.weight.T).unflatten(-1, (HEADS, 16))
+    mixed = (X @ scheme.mix.weight.T).unflatten(-1, (HEADS, 16))
     theirs = products(Q, K) + module(mixed, PLACES, PLACES)
-    assert_near(logits(scheme, state=scheme.token_state(x)), theirs)
+    assert_near(logits(scheme, state=scheme.token_state(X)), theirs)
 
 
 @pytest.mark.parametrize("clip", [8.0, 32.0])  # of all, and of some
-def test_inkling_with_a_clip_is_that_of_inkling2(models: Oracle, clip: float) -> None:
+def test_inkling_with_a_clip_is_that_of_inkling2(clip: float) -> None:
     scheme: Any = make("inkling", reach=5, clip=clip)
-    x = normal(BATCH, LENGTH, HEADS * WIDTH, seed=5)
     config = SimpleNamespace(hidden_size=64, d_rel=16, rel_l2_clip_threshold=clip)
     bias = models("inkling2").Inkling2RelativePositionBias
     module = bias(config, HEADS, 5, log_scaling=False)
@@ -669,25 +621,24 @@ def test_inkling_with_a_clip_is_that_of_inkling2(models: Oracle, clip: float) ->
         scheme.mix.weight / scale.flatten()[:, None]
     )
     module.proj = scheme.profiles
-    theirs = products(Q, K) + module(x, PLACES[:, None] - PLACES, PLACES)
-    ours = logits(scheme, state=scheme.token_state(x))
+    theirs = products(Q, K) + module(X, PLACES[:, None] - PLACES, PLACES)
+    ours = logits(scheme, state=scheme.token_state(X))
     assert_near(ours, theirs)
 
 
 @pytest.mark.parametrize("reach", [1, 5, 20])
-def test_inkling_is_that_of_x_transformers(x_transformers: Any, reach: int) -> None:
+def test_inkling_is_that_of_x_transformers(reach: int) -> None:
     scheme: Any = make("inkling", reach=reach)
-    x = normal(BATCH, LENGTH, HEADS * WIDTH, seed=5)
-    bias = x_transformers.RelativeProjPositionalBias
+    bias = x_transformers().RelativeProjPositionalBias
     module = bias(HEADS * WIDTH, HEADS, max_dist=reach)
     linear = module.to_distance_weights[0]
     linear.weight, module.distance_bank = scheme.mix.weight, scheme.profiles
     torch.nn.init.zeros_(linear.bias)
-    theirs = products(Q, K) + module(x)
-    assert_near(logits(scheme, state=scheme.token_state(x)), theirs)
+    theirs = products(Q, K) + module(X)
+    assert_near(logits(scheme, state=scheme.token_state(X)), theirs)
 
 
-def test_sink_is_that_of_gpt_oss(models: Oracle) -> None:
+def test_sink_is_that_of_gpt_oss() -> None:
     scheme: Any = make("sink", scheme="rope")
     module = SimpleNamespace(num_key_value_groups=1, sinks=scheme.logit, training=False)
     values = normal(BATCH, HEADS, LENGTH, WIDTH, seed=3)
@@ -706,17 +657,15 @@ def test_sink_is_that_of_gpt_oss(models: Oracle) -> None:
 # Absolute.
 
 
-def test_sinusoidal_is_that_of_positional_encodings(positional_encodings: Any) -> None:
+def test_sinusoidal_is_that_of_positional_encodings() -> None:
     x = torch.zeros(BATCH, LENGTH, 64)
-    theirs = positional_encodings.PositionalEncoding1D(64)(x)
+    theirs = positional_encodings().PositionalEncoding1D(64)(x)
     assert_near(make("sinusoidal").embed(x, PLACES), theirs)
 
 
-def test_sinusoidal_2d_is_that_of_positional_encodings(
-    positional_encodings: Any,
-) -> None:
+def test_sinusoidal_2d_is_that_of_positional_encodings() -> None:
     grid = torch.zeros(BATCH, 2, 7, 64)
-    theirs = positional_encodings.PositionalEncoding2D(64)(grid).flatten(1, 2)
+    theirs = positional_encodings().PositionalEncoding2D(64)(grid).flatten(1, 2)
     # There (axis, pair, sin or cos), row first; here (axis, sin or cos, pair).
     theirs = theirs.unflatten(-1, (2, 16, 2)).flip(-3).mT.flatten(-3)
     places = torch.cartesian_prod(torch.arange(2), torch.arange(7))

@@ -8,7 +8,6 @@ import pytest
 from support.records import curve, labelled, record, row
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.load import sound
 from posenc_compare.run.compute import rounded
 from posenc_compare.show.format import Cell, Table, as_markdown
 from posenc_compare.show.latex import as_latex
@@ -52,12 +51,7 @@ def test_few_seeds_rank_nothing() -> None:
     found = table(records)
     assert labels(found) == ["z", "a", "b"]
     assert found.lines == ("no order: 3 seeds, 6 are needed",)
-    single = table([one for one in records if one["spec"]["setting"]["seed"] == 0])
-    assert single.lines == ("no order: 1 seed, 6 are needed",)
     assert table(trained("a", [1.0], 3)).lines == ()
-    uneven = table(trained("a", [9.0], 6) + trained("b", [1.0], 3))
-    assert labels(uneven) == ["a", "b"]
-    assert uneven.lines == ("no order: 3 seeds, 6 are needed",)
 
 
 def test_rounding_has_no_spread() -> None:
@@ -209,12 +203,6 @@ def test_windows_belong_to_the_curve_whose_numbers_they_make() -> None:
     assert titles[0].startswith("beyond")
 
 
-def test_tables_keep_no_array_that_plots_alone_need() -> None:
-    scores = RNG.normal(size=(1, 1, 4))
-    (kept,) = sound(with_windows(scores, [[0, 1, 2, 3]]), arrays=False)
-    assert set(kept.arrays) == {"document_bits", "window_documents"}
-
-
 def test_lines_are_in_every_format() -> None:
     made = trained("a<b", [1.0]) + trained("c_d", [2.0])
     found = [table(made)]
@@ -228,23 +216,6 @@ def test_lines_are_in_every_format() -> None:
     assert f'<p class="note">{html.escape(line)}</p>' in page
 
 
-def test_the_best_group_is_bold_in_every_format() -> None:
-    losses = {"a": 2.0, "b": 2.0005, "c": 3.0}
-    found = table(
-        [
-            curve(label, [loss + 0.001 * seed, 5.0 - loss + 0.01 * seed], seed=seed)
-            for label, loss in losses.items()
-            for seed in range(6)
-        ]
-    )
-    bold = {(found.body[i][0], j) for i, j in found.best}
-    assert ("c", 1) not in bold
-    assert ("a", 1) in bold
-    assert ("c", 2) in bold
-    assert as_markdown([found]).count("**") == 2 * (1 + len(bold))  # and the title
-    assert as_latex([found]).count(r"{\boldmath") == len(bold)
-
-
 def test_chosen_columns_decide_order_and_lines() -> None:
     records = labelled(trained("a", [1.0, 4.0]) + trained("b", [2.0, 3.0]))
     (whole,) = display_tables(records)
@@ -255,18 +226,3 @@ def test_chosen_columns_decide_order_and_lines() -> None:
     assert display_tables(records, "1?, 8")[0].head == whole.head
     with pytest.raises(ConfigError, match="no table has a column '9'; there are 8, 16"):
         display_tables(records, "8,9")
-
-
-def test_nothing_is_bold_where_no_order_is_claimed() -> None:
-    few = [
-        curve(label, [loss], seed=seed)
-        for label, loss in (("a", 2.0), ("b", 3.0))
-        for seed in range(5)
-    ]
-    alike = [
-        curve(label, [2.0 + 0.1 * (-1) ** (seed + i)], seed=seed)
-        for i, label in enumerate("ab")
-        for seed in range(6)
-    ]
-    for records in (few, alike):
-        assert table(records).best == set()

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from support.attention import ids_for
+from schemes.tools import normal
+from support.attention import ids_for, serving
 from support.attention import make as build
 from torch import Tensor
 
@@ -15,7 +16,6 @@ from posenc_compare.attention import (
     attention,
     attention_logits,
     attention_with_lse,
-    explain,
     merge,
     request,
 )
@@ -33,19 +33,8 @@ ALONE = {
     "stick_breaking": "weights other than the softmax",
     "log_length": "queries or keys changed by the other keys",
     "cope": "logits changed by the other keys",
-    **dict.fromkeys(
-        [
-            "ca_rope",
-            "fox",
-            "grape_ap",
-            "inkling",
-            "path",
-            "repo",
-            "selective_rope",
-            "wall",
-        ],
-        "a token state",
-    ),
+    **dict.fromkeys(("ca_rope", "fox", "grape_ap", "inkling"), "a token state"),
+    **dict.fromkeys(("path", "repo", "selective_rope", "wall"), "a token state"),
 }
 NARROW = ("rope", "alibi", "t5_bias", "fire", "shaw")  # in float32, too
 
@@ -61,12 +50,9 @@ def make(name: str, dtype: torch.dtype = torch.float64, **options: Any) -> Schem
 
 def arguments(scheme: Scheme, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
     """Return the last queries of a text, and all of its keys."""
-    generator = torch.Generator().manual_seed(2)
-    q, k, v = (
-        torch.randn(BATCH, HEADS, n, WIDTH, generator=generator, dtype=dtype)
-        for n in (QUERIES, KEYS, KEYS)
-    )
+    k, v = normal(2, BATCH, HEADS, KEYS, WIDTH).to(dtype)
     ids = ids_for(scheme, KEYS, columns=8)
+    q = normal(BATCH, HEADS, QUERIES, WIDTH, seed=1).to(dtype)
     q = q * scheme.query_init_gain(WIDTH)
     given = {"scheme": scheme, "positions": ids[-QUERIES:], "key_positions": ids}
     return {"q": q, "k": k, "v": v, **given}
@@ -102,11 +88,9 @@ def expected_lse(given: dict[str, Any], mask: Mask) -> Tensor:
 
 def paths(given: dict[str, Any], mask: Mask) -> list[Any]:
     """Return the paths that serve; flex, which is slow here, in one dtype and mask."""
-    others = explain(**given, mask=mask).others
-    able = [n for n, why in others.items() if why.endswith("comes first")]
-    if given["q"].dtype == torch.float32 or mask.query_segments is not None:
-        able = [name for name in able if name != "flex"]
-    return ["auto", *able]
+    seldom = given["q"].dtype == torch.float32 or mask.query_segments is not None
+    able = serving(**given, mask=mask)
+    return [name for name in able if name != "flex" or not seldom]
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch")
@@ -151,14 +135,22 @@ def test_merged_parts_are_attention_to_all_keys(name: str) -> None:
                 torch.testing.assert_close(again[0], whole, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("name", sorted(ALONE))
-def test_schemes_that_need_all_keys_at_once_are_refused(name: str) -> None:
-    scheme = make(name)
+@pytest.mark.parametrize(
+    ("name", "options", "why"),
+    [
+        *((name, {}, why) for name, why in ALONE.items()),
+        ("mix", {"first": "log_length", "every": 1}, ALONE["log_length"]),
+    ],
+)
+def test_schemes_that_need_all_keys_at_once_are_refused(
+    name: str, options: dict[str, Any], why: str
+) -> None:
+    scheme = make(name, **options)
     given = arguments(scheme)
     if scheme.acts_at("token_state"):
         x = torch.zeros(BATCH, KEYS, HEADS * WIDTH).double()
         given["state"] = scheme.token_state(x)
-    message = f"^{name}: must have a softmax .*, got {ALONE[name]}; rope would work"
+    message = f"^{name}: must have a softmax .*, got {why}; rope would work"
     with pytest.raises(ConfigError, match=message):
         attention_with_lse(**given)
     part = cut(given, PARTS[0])  # the same reason, though keys end before the queries
@@ -166,12 +158,6 @@ def test_schemes_that_need_all_keys_at_once_are_refused(name: str) -> None:
         part["state"] = state[:, PARTS[0]]
     with pytest.raises(ConfigError, match=message):
         attention_with_lse(**part, mask=BOTH)
-
-
-def test_a_scheme_inside_another_is_refused_too() -> None:
-    scheme = make("mix", first="log_length", every=1)
-    with pytest.raises(ConfigError, match=f"^mix: .*{ALONE['log_length']}"):
-        attention_with_lse(**arguments(scheme))
 
 
 def gradients(given: dict[str, Any], out: Tensor, lse: Tensor) -> list[Tensor]:
@@ -219,12 +205,9 @@ def test_half_precision_keeps_the_log_sum_exp_wide() -> None:
     assert torch.equal(merge([(out, lse)])[0], out)
 
 
-def test_a_merge_needs_a_part() -> None:
+def test_malformed_parts_have_one_line() -> None:
     with pytest.raises(ConfigError, match=r"^merge: parts must be at least one, got 0"):
         merge([])
-
-
-def test_malformed_parts_have_one_line() -> None:
     out, lse = torch.zeros(2, 4, 6, 8), torch.zeros(2, 4, 6)
     short = out[:, :, :5], lse[:, :, :5]
     for parts, got in (

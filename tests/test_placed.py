@@ -4,17 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal, perturbed
-from support.attention import ids_for, make
+from schemes.tools import close, normal, perturbed
+from support.attention import decoded, ids_for, inputs, make
 from torch import Tensor
 
-from posenc_compare.attention import (
-    Mask,
-    Session,
-    attention,
-    attention_logits,
-    explain,
-)
+from posenc_compare.attention import Mask, Session, attention, attention_logits, explain
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Scheme
@@ -41,21 +35,20 @@ def ids_of(scheme: Scheme, unread: int = 10**6) -> Tensor:
     return torch.cat([torch.full_like(ids[:FIRST], unread), ids])
 
 
-def inputs(scheme: Scheme, count: int = COUNT) -> dict[str, Any]:
-    sizes = scheme.geometry
-    q, k, v = normal(3, 2, sizes.heads, count, sizes.head_dim)
-    return {"q": q, "k": k, "v": v}
-
-
 def mask_of(scheme: Scheme) -> Mask:
     return Mask() if scheme.facts.causal_only else BOTH
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_scheme_leaves_them_out_or_refuses_them(name: str) -> None:
-    scheme = perturbed(make(name), 0.3)
-    ids, given, mask = ids_of(scheme), inputs(scheme), mask_of(scheme)
-    if name in REFUSED:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in NAMES), ("cape", {"centred": True})],  # by all ids
+)
+def test_every_scheme_leaves_them_out_or_refuses_them(
+    name: str, options: dict[str, Any]
+) -> None:
+    scheme = perturbed(make(name, **options), 0.3)
+    ids, given, mask = ids_of(scheme), inputs(scheme, COUNT), mask_of(scheme)
+    if name in REFUSED or options:
         message = f"{name}: needs a position for every token, since it .*, got placed"
         with pytest.raises(ConfigError, match=message):
             Session(scheme, ids, mask=mask, placed=PLACED)
@@ -83,16 +76,12 @@ def test_every_scheme_leaves_them_out_or_refuses_them(name: str) -> None:
     close(logits[:, :, FIRST:, :FIRST], to_first * scale)
 
 
-def close(got: Tensor, wanted: Tensor) -> None:
-    assert torch.allclose(got, wanted, rtol=0, atol=1e-11)
-
-
 def test_they_are_the_prefix_tokens_of_dinov3() -> None:
     """As in timm and DINOv3, all but the first tokens are rotated."""
     scheme = make("rope_2d", layout="half")
     grid = torch.cartesian_prod(*[torch.linspace(-1, 1, 4).double()] * 2)
     ids = torch.cat([torch.zeros(FIRST, 2).double(), grid])
-    given = inputs(scheme)
+    given = inputs(scheme, COUNT)
     assert isinstance(scheme, Rope2d)
     angles = scheme.angles(grid)
     cosine, sine = (torch.cat([f, f], -1) for f in (angles.cos(), angles.sin()))
@@ -112,7 +101,7 @@ def test_they_are_the_prefix_tokens_of_dinov3() -> None:
 @pytest.mark.parametrize("name", ["rope", "rope_2d", "alibi", "alibi_2d"])
 def test_all_paths_agree_and_no_id_of_them_is_read(name: str) -> None:
     scheme = make(name)
-    given = {**inputs(scheme), "scheme": scheme, "mask": BOTH, "placed": PLACED}
+    given = {**inputs(scheme, COUNT), "scheme": scheme, "mask": BOTH, "placed": PLACED}
     found = explain(**given, positions=ids_of(scheme))
     assert found.path == ("dense" if name.startswith("alibi") else "fused")
     if name == "alibi":
@@ -141,7 +130,7 @@ def test_blocks_of_queries_keep_them_apart() -> None:
 @pytest.mark.parametrize("name", ["rope_2d", "t5_bias", "sinusoidal"])
 def test_rows_may_differ_and_decoding_keeps_them(name: str) -> None:
     scheme = make(name)
-    x, given = normal(2, COUNT, scheme.geometry.model_dim), inputs(scheme)
+    x, given = normal(2, COUNT, scheme.geometry.model_dim), inputs(scheme, COUNT)
     q, k, v = (given[part] for part in "qkv")
     placed = torch.stack([PLACED, PLACED.flip(0)])
     ids = torch.stack([ids_of(scheme), ids_of(scheme).flip(0)])
@@ -152,17 +141,13 @@ def test_rows_may_differ_and_decoding_keeps_them(name: str) -> None:
         close(one.embed(x)[row], embedded[row])
         close(one.attend(0, q, k, v)[row], out[row])
     session = Session(scheme, ids, placed=placed, fed=0, cache=True)
-    for start in range(COUNT):
-        session.extend()
-        token = slice(start, start + 1)
-        parts = (part[:, :, token] for part in (q, k, v))
-        close(session.embed(x[:, token]), embedded[:, token])
-        close(session.attend(0, *parts), out[:, :, token])
+    close(decoded(session, [1] * COUNT, (q, k, v)), out)
+    close(session.embed(x[:, -1:]), embedded[:, -1:])
 
 
 def test_the_last_queries_are_those_of_the_keys_whatever_their_unread_ids() -> None:
     scheme = make("alibi")
-    given = inputs(scheme)
+    given = inputs(scheme, COUNT)
     q, k, v = (given[part] for part in "qkv")
     ids, placed = torch.arange(COUNT), PLACED.flip(0)  # the last have no position
     whole = attention(q, k, v, scheme=scheme, positions=ids, placed=placed)
@@ -179,7 +164,7 @@ def test_the_last_queries_are_those_of_the_keys_whatever_their_unread_ids() -> N
 
 def test_keys_of_another_text_may_have_none() -> None:
     scheme = make("rope")
-    given = inputs(scheme)
+    given = inputs(scheme, COUNT)
     q, k, v = (given[part] for part in "qkv")
     ids = ids_of(scheme)
     crossed = Session(
@@ -190,15 +175,6 @@ def test_keys_of_another_text_may_have_none() -> None:
     close(got, whole[:, :, FIRST:])
 
 
-def test_they_fit_into_one_graph() -> None:
-    scheme = make("rope_2d")
-    session = Session(scheme, ids_of(scheme), placed=PLACED, mask=BOTH)
-    whole = torch.compile(session.attend, backend="eager", fullgraph=True)
-    other = Session(scheme, ids_of(scheme), placed=PLACED, mask=BOTH)
-    given = inputs(scheme)
-    close(whole(0, **given), other.attend(0, **given))
-
-
 def test_a_text_in_which_no_token_has_a_position() -> None:
     scheme = make("learned")
     session = Session(scheme, ids_of(scheme), placed=PLACED & False)
@@ -206,37 +182,10 @@ def test_a_text_in_which_no_token_has_a_position() -> None:
     assert torch.equal(session.embed(x), x)
 
 
-@pytest.mark.parametrize(
-    ("placed", "message"),
-    [
-        (
-            PLACED.long(),
-            r"placed must be bool, \(19,\) or .*, got torch.int64; tor",
-        ),
-        (PLACED[1:], r"placed must be bool, .*, got \(18,\)"),
-        ([True] * COUNT, r"placed must be bool, .*, got list"),
-    ],
-)
-def test_errors(placed: Any, message: str) -> None:
-    scheme = make("rope")
-    given = {"scheme": scheme, "positions": ids_of(scheme), "placed": placed}
-    with pytest.raises(ShapeError, match=f"attention: {message}"):
-        attention(**inputs(scheme), **given)
-    with pytest.raises(ShapeError, match=f"session: {message}"):
-        Session(scheme, ids_of(scheme), placed=placed)
-
-
 def test_all_schemes_of_several_axes_serve_them() -> None:
     several = [name for name in NAMES if SCHEMES.get(name).facts.axes > 1]
     assert {name for name in several if why_all_placed(make(name))} == set()
     assert len(several) >= 11
-
-
-def test_a_scheme_that_places_tokens_by_all_ids_is_refused() -> None:
-    scheme = make("cape", centred=True)
-    with pytest.raises(ConfigError, match="cape: needs a position for every token"):
-        Session(scheme, ids_of(scheme), placed=PLACED)
-    Session(scheme, ids_of(scheme))
 
 
 WHOLE = {"learned_2d", "rope_dinov3", "decomposed", "cape:centred=true"}

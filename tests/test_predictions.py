@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import Command
+from support.plots import drawn
 from support.records import curve, fact, labelled, record, row, stored
+from support.shown import refusal
 
 from posenc_compare.records.quantities import ONE_LAYER
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.plots import prediction
 from posenc_compare.show.predictions import WHENS, predictions
 
 RNG = np.random.default_rng(0)
@@ -30,19 +31,12 @@ def made(labels: list[str] = LABELS, steps: int = 0) -> list[dict[str, Any]]:
     for label in labels:
         family, start = FAMILY[label], START[label] + steps
         for seed in range(2):
-            trained = curve(
-                label, [start, 9.0, start + GAP[label]], seed=seed, steps=steps
-            )
-            score = trained["quantities"].pop("gain")
-            trained["quantities"] = {
-                "bits_per_byte": {**score, "name": "bits_per_byte"},
-                "other": {**score, "name": "other", "title": "no score of a task"},
-            }
-            trained["rows"] = [
-                {**point, "quantity": name}
-                for name in ("other", "bits_per_byte")
-                for point in trained["rows"]
-            ]
+            points = [start, 9.0, start + GAP[label]]
+            more = {"seed": seed, "steps": steps}
+            trained = curve(label, points, quantity="bits_per_byte", **more)
+            other = curve(label, points, quantity="other")  # no score of a task
+            trained["quantities"] |= other["quantities"]
+            trained["rows"] = other["rows"] + trained["rows"]
             one = record(label, "perturbation", seed=seed)
             one["quantities"] = {
                 name: {**fact(["", None], title=f"the {name}"), "name": name}
@@ -118,8 +112,7 @@ def test_a_scheme_of_two_processors_counts_once() -> None:
     for one in records:  # times of two processors are no mean
         for quantity in one["quantities"].values():
             quantity["repeatable"] = one["spec"]["measure"]["name"] != "perturbation"
-    figure = PLOTS.get("prediction")(labelled(records))
-    assert figure is not None
+    figure = drawn("prediction", labelled(records))
     assert any("n = 2 seeds averaged" in text.get_text() for text in figure.texts)
     names = set(predictions(labelled(records))["quantity"])
     assert {"the size [cpu=another]", "the size [cpu=one]"} <= names
@@ -143,37 +136,9 @@ def test_versions_of_a_scheme_are_one_point() -> None:
     pd.testing.assert_frame_equal(by_name([*made(), *older]), by_name(made()))
 
 
-def test_a_measure_of_two_settings_is_two_quantities() -> None:
-    wide = [one for one in made() if "steps" not in settings_of(one)]
-    for one in wide:
-        settings_of(one)["width"] = 64
-        one["key"] = one["key"][::-1]
-    found = predictions(labelled([*made(), *wide]))
-    some = found[found["quantity"].str.startswith("the size")]
-    names = ["the size [width=32]", "the size [width=64]"]
-    assert some["quantity"].unique().tolist() == names
-    assert (some["n"] == 12).all()
-
-
-def test_few_schemes_give_no_prediction() -> None:
-    for few in (made(LABELS[:3]), [curve("a", [1.0])], []):
-        assert predictions(labelled(few)).empty
-    draw = PLOTS.get("prediction")
-    assert draw(labelled(made(LABELS[:3]))) is None
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_the_plot_has_a_cell_for_each_measure_and_score(
-    several: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plot_has_a_cell_for_each_measure_and_score() -> None:
     found = predictions(labelled(made()))
-    if several:
-        first = found[found["quantity"] != NAN].head(1)
-        every = pd.concat([found, first.assign(curve="copy: accuracy")])
-        monkeypatch.setattr(prediction, "predictions", lambda records: every)
-    figure = PLOTS.get("prediction")(labelled(made()))
-    assert figure is not None
-    figure.draw_without_rendering()
+    figure = drawn("prediction", labelled(made()))
     panels = figure.axes[:3]
     assert [axes.get_title().replace("\n", " ") for axes in panels] == [*WHENS]
     names = [text.get_text() for text in panels[0].get_yticklabels()]
@@ -182,15 +147,10 @@ def test_the_plot_has_a_cell_for_each_measure_and_score(
     values = np.ma.filled(np.ma.asarray(cells, dtype=float), np.nan)
     some = found[(found["when"] == WHENS[0]) & (found["quantity"] != NAN)]
     assert values[:, 0] == pytest.approx(some["rho"].to_numpy())
-    if several:
-        assert values[0, 1] == pytest.approx(some["rho"].iloc[0])
-        assert np.isnan(values[1:, 1]).all()
     stars = (some["p_holm"].astype(float) <= 0.05).tolist()
-    marked = [text.get_text().count("*") for text in panels[0].texts]
-    if several:
-        del marked[1]  # of the other score
-    assert marked == stars
+    assert [text.get_text().count("*") for text in panels[0].texts] == stars
     assert sum(stars) > 0
+    assert PLOTS.get("prediction")(labelled(made(LABELS[:3]))) is None
 
 
 @pytest.fixture(scope="module")
@@ -204,9 +164,7 @@ def test_the_plot_has_a_column_for_each_training_setting() -> None:
     for one in both:
         if "steps" in settings_of(one):
             settings_of(one)["split"] = f"{long}{settings_of(one)['steps']}"
-    figure = PLOTS.get("prediction")(labelled(both))
-    assert figure is not None
-    figure.draw_without_rendering()
+    figure = drawn("prediction", labelled(both))
     names = [text.get_text() for text in figure.axes[0].get_xticklabels()]
     assert [name.replace("\n", "")[-8:] for name in names] == ["steps=0]", "steps=1]"]
 
@@ -229,7 +187,5 @@ def test_a_folder_with_too_little_is_refused_in_one_line(
     posenc: Command, tmp_path: Path
 ) -> None:
     few = stored(tmp_path / "few", made(LABELS[:3]))
-    done = posenc("table", few, "--predict")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert "must hold 4 schemes or more" in done.stderr
+    said = refusal(posenc("table", few, "--predict"))
+    assert "must hold 4 schemes or more" in said

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.workers import end_all
 
 from posenc_compare.records.cells import Cell
 from posenc_compare.run import provenance as module
-from posenc_compare.run.comparison import compare
 from posenc_compare.run.provenance import provenance
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.probe import ProbeSetting
@@ -69,35 +67,3 @@ def test_each_cell_has_its_own_peak_of_the_device(
     peak[0] = max(peak[0], 1 << 20)
     assert provenance(cell)["peak_device_memory_bytes"] == 1 << 20
     assert "peak_device_memory_bytes" not in provenance(CELL)
-
-
-CURIOUS = """
-import sys
-
-from posenc_compare.schemes import Scheme, register
-
-
-@register("curious", family="absolute")
-class Curious(Scheme):
-    '''Look at what was imported.'''
-
-    def embed(self, x, positions):
-        assert "torch._dynamo" not in sys.modules
-        return x
-"""
-
-
-def test_a_worker_that_trains_nothing_is_spared_the_compiler_of_torch(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "curious.py").write_text(CURIOUS)
-    end_all()  # some may have trained
-    results = compare(
-        "curious",
-        "smoothness",
-        positions=16,
-        seeds=1,
-        plugins=[tmp_path / "curious.py"],
-        out=tmp_path / "run",
-    )
-    assert [record.error for record in results.records] == [""]

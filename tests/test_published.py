@@ -37,17 +37,6 @@ def test_smallest_base_of_rope(context: int, base: float) -> None:
     assert smallest_base(context) == base
 
 
-def test_the_bound_of_a_logit_falls_with_the_distance() -> None:
-    """Su et al. 2021, arXiv:2104.09864, section 3.4.3, who draw it."""
-    inv_freq = inverse_frequencies(64, 10_000.0, CPU)
-    bound = []
-    for distance in (0, 10, 50, 100, 250):
-        phasors = torch.polar(torch.ones_like(inv_freq), distance * inv_freq)
-        bound.append(round(phasors.cumsum(0).abs().mean().item(), 2))
-    assert bound == sorted(bound, reverse=True)
-    assert bound[0] == 32.5  # the mean of 1 ... 64
-
-
 # Raffel et al. 2020, arXiv:1910.10683; edges of the released code.
 @pytest.mark.parametrize(
     ("bidirectional", "edges"),

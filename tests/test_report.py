@@ -1,12 +1,9 @@
 """The report: one page, from records alone, whatever they say."""
 
-import base64
-import io
 import random
 from pathlib import Path
 from typing import Any
 
-import matplotlib.image
 import pytest
 from support.pages import Page
 from support.records import (
@@ -28,7 +25,6 @@ from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show import report
 from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.plots.drawing import DPI
 from posenc_compare.show.report import report_html, warnings_of, write_report
 from posenc_compare.stats.pairs import FEWEST
 
@@ -176,16 +172,6 @@ def test_plots_stand_below_the_last_table_of_their_measure() -> None:
     below = [[plate.name for plate in section.plates] for section in sections]
     assert below == [["1b"], ["0a", "2a"], []]
     assert report.place(plates, []) == plates
-
-
-def test_a_plot_is_as_wide_as_its_text_is_read_on_a_screen() -> None:
-    records = sound([{**record("fine", "portrait"), "arrays": PORTRAIT}])
-    plates = report.plates_of(records, print)
-    assert len(plates) == 3
-    for one in plates:
-        image = base64.b64decode(one.address.removeprefix("data:image/png;base64,"))
-        width = matplotlib.image.imread(io.BytesIO(image), "png").shape[1]
-        assert one.width == round(width * 144 / DPI) > 300
 
 
 @pytest.mark.parametrize("seeds", [FEWEST - 1, FEWEST])

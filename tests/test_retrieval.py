@@ -6,16 +6,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
+from support.plots import drawn, titles
+from support.records import read
+from support.records import record as body
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.quantities import Quantity, Row
-from posenc_compare.records.record import MeasureSpec, Record, SchemeSpec, Spec
+from posenc_compare.records.record import Record
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.frame import Frame
 from posenc_compare.show.retrieval import (
     advice,
-    chance,
     misled,
     retrieval_rows,
     retrieval_tables,
@@ -32,31 +33,17 @@ QUANTITIES = {
 
 def record(rule: str, length: int, seed: int, found: int, bits: float) -> Record:
     """Return a record of a rule that finds some of 30 needles, the first ones first."""
-    options = {} if rule == "as trained" else {"scaling": rule, "factor": 2.0}
-    setting = {
-        "kind": "retrieval",
-        "model": "small",
-        "trained": 1024,
-        "read_length": length,
-        "fillers": "text,noise",
-        "needles": 1,
-        "seed": seed,
-    }
+    setting = {"kind": "retrieval", "model": "small", "trained": 1024, "needles": 1}
+    setting |= {"read_length": length, "fillers": "text,noise", "seed": seed}
+    one = body("rope", "retrieval", **setting)
+    if rule != "as trained":
+        one["label"] = f"rope:scaling={rule}"
+        one["spec"]["scheme"]["options"] = {"scaling": rule, "factor": 2.0}
     counts = (np.arange(30) < found).astype(float).reshape(2, 3, 5)
     values = {"retrieval": found / 30, "needles": 30, "text_bits_per_byte": bits}
-    return Record(
-        f"{rule} {length} {seed}",
-        Spec(
-            SchemeSpec("rope", options, ""),
-            MeasureSpec("retrieval", 1, ""),
-            setting,
-            1,
-            1,
-            "2.13",
-        ),
-        f"rope:scaling={rule}" if options else "rope",
-        "rotary",
-        "",
+    return replace(
+        read(one),
+        key=f"{rule} {length} {seed}",
         quantities=QUANTITIES,
         rows=tuple(Row(name, value, length) for name, value in values.items()),
         arrays={"found": counts.tolist(), "asked": np.ones((2, 3, 5)).tolist()},
@@ -81,20 +68,9 @@ def scores_of(records: list[Record]) -> Frame:
     return scores(retrieval_rows(records))
 
 
-def test_scores_pool_seeds_and_bits_stay_by_seed() -> None:
-    found = scores_of(made())
-    assert [*found.index] == [
-        (length, rule)
-        for length in (1024, 2048)
-        for rule in ("as trained", "pi", "yarn")
-    ]
-    score = found.loc[2048, "yarn"]
-    assert (score["needles"], round(score["found"])) == (180, 150)
-    assert score["text_bits_per_byte"] == pytest.approx(1.2 + 0.25)
-
-
 def test_the_table_has_wilson_intervals_and_where_bits_mislead() -> None:
-    (table,) = retrieval_tables(made())
+    table = display_tables(made())[-1]
+    assert table.name == "retrieval beside bits per byte"
     row = next(row for row in table.body if row[:2] == ["yarn", "2048"])
     assert row[2:5] == ["180", "0.83", "0.77 to 0.88"]
     assert row[5].startswith("1.450 ± ")
@@ -126,40 +102,22 @@ def test_bits_that_do_not_differ_significantly_mislead_nobody() -> None:
     assert misled(retrieval_rows(noisy)) == []
 
 
-def test_the_table_stands_among_all() -> None:
-    assert display_tables(made())[-1].name == "retrieval beside bits per byte"
-
-
-def test_chance_is_one_of_the_needles_of_a_kind() -> None:
-    assert chance(made()) == 0.2
-
-
 def test_maps_have_a_panel_for_each_rule() -> None:
-    figure = PLOTS.get("retrieval")(made())
-    assert isinstance(figure, Figure)
+    figure = drawn("retrieval", made())
     *panels, bar = figure.axes
-    assert [axes.get_title(loc="left") for axes in panels] == [
-        "as trained",
-        "pi",
-        "yarn",
-    ]
+    assert titles(figure)[:3] == ["as trained", "pi", "yarn"]
     # 25 of 30, row by row of five: all but the last kind of the last filler.
     yarn: Any = panels[2].collections[0].get_array()
     assert yarn.shape == (5, 2)
     np.testing.assert_allclose(yarn, 5 / 6)
     assert bar.get_ylim() == (0, 1)
-    figure.draw_without_rendering()
     assert PLOTS.get("retrieval")([]) is None
 
 
 def test_points_lie_above_the_rule_with_the_fewest_bits() -> None:
-    figure = PLOTS.get("retrieval_bits")(made())
-    assert isinstance(figure, Figure)
-    short, long = figure.axes
-    assert [axes.get_title(loc="left") for axes in (short, long)] == [
-        "text, 1024 tokens",
-        "text, 2048 tokens",
-    ]
+    figure = drawn("retrieval_bits", made())
+    _, long = figure.axes
+    assert titles(figure) == ["text, 1024 tokens", "text, 2048 tokens"]
     points = {
         round(float(line.get_xdata()[0]), 3): float(line.get_ydata()[0])  # type: ignore[index]
         for line in long.lines
@@ -167,7 +125,6 @@ def test_points_lie_above_the_rule_with_the_fewest_bits() -> None:
     }
     # Of the text alone, whose first 15 needles each finds before those of noise.
     assert points == {0.9: pytest.approx(5 / 15), 0.0: pytest.approx(10 / 15), 0.1: 1.0}
-    figure.draw_without_rendering()
     assert PLOTS.get("retrieval_bits")([]) is None
 
 
@@ -199,17 +156,14 @@ def test_no_difference_is_seen_with_few_seeds() -> None:
     assert found.reasons[0] == "found: 5 seeds, 6 are needed"
 
 
-def test_evidence_must_reach_beyond_the_trained_length() -> None:
+def test_evidence_is_of_two_rules_beyond_the_trained_length() -> None:
     short = [one for one in made() if one.spec.setting["read_length"] == 1024]
     for records in (short, []):
         with pytest.raises(ConfigError, match="evidence must be records of retrieval"):
             advice(records)
-
-
-def test_one_rule_is_no_evidence() -> None:
-    longest = [one for one in made() if one.spec.setting["read_length"] == 2048]
+    one_rule = [one for one in made() if "yarn" in one.label]
     with pytest.raises(ConfigError, match="must hold two rules or more at 2048 tokens"):
-        advice([one for one in longest if "yarn" in one.label])
+        advice(one_rule)
 
 
 def with_factor(one: Record, factor: float) -> Record:

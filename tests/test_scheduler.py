@@ -1,6 +1,5 @@
 """Who computes beside whom: the policy of the scheduler, without processes."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,32 +7,19 @@ from typing import Any
 import pytest
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.fresh import search_path
 from posenc_compare.measures.measure import Quantity, Result, register_measure
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
 from posenc_compare.run import workers
 from posenc_compare.run.scheduler import Scheduler
-from posenc_compare.run.workers import Pool, Worker
+from posenc_compare.run.workers import Pool
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import Work
 from posenc_compare.variants import Variant
 
 SECONDS = Quantity("pass", "seconds", "lower", "no time", repeatable=False)
 CELL = Cell(Variant("rope"), "smoothness", ProbeSetting(), threads=1)
-
-
-@pytest.fixture
-def timed(forgetful: None) -> str:
-    """Register a measure that times something; take it away again."""
-
-    @register_measure("timed", quantities=(SECONDS,), exclusive=True)
-    def timed(*_: object) -> Result:
-        """Seconds of one pass."""
-        return Result([])
-
-    return "timed"
 
 
 class Sink:
@@ -49,14 +35,21 @@ class Sink:
         pass
 
 
+def nothing(*_: object) -> Result:
+    """Seconds of one pass."""
+    return Result([])
+
+
+@pytest.mark.usefixtures("forgetful")
 def test_a_measure_that_times_runs_alone(
-    timed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    register_measure("timed", quantities=(SECONDS,), exclusive=True)(nothing)
     monkeypatch.setattr(workers, "Worker", Sink)
     cells = [
         replace(CELL, measure=measure, threads=threads)
         for threads in (1, 2, 3)
-        for measure in (timed, "smoothness")
+        for measure in ("timed", "smoothness")
     ]
     store = Store(tmp_path / "run")
     store.create()
@@ -75,27 +68,5 @@ def test_a_measure_that_times_runs_alone(
 def test_a_measure_says_whether_it_runs_alone(said: bool) -> None:
     quantity = replace(SECONDS, repeatable=said)
     with pytest.raises(ConfigError, match=f"exclusive must be {not said}, got {said}"):
-        register_measure("odd", quantities=(quantity,), exclusive=said)(
-            lambda *_: Result([])
-        )
+        register_measure("odd", quantities=(quantity,), exclusive=said)(nothing)
     assert "odd" not in MEASURES.entries()
-
-
-@pytest.mark.parametrize("own", [None, "4096"])
-def test_workers_keep_freed_memory_unless_the_user_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch, own: str | None
-) -> None:
-    name = "MALLOC_TRIM_THRESHOLD_"
-    monkeypatch.delenv(name, raising=False)
-    if own:
-        monkeypatch.setenv(name, own)
-    worker = Worker(Work(), search_path())
-    place = f"/proc/{worker.process.pid}/environ"
-    try:
-        while not (environ := Path(place).read_bytes()):  # it is about to begin
-            time.sleep(0.01)
-    finally:
-        worker.close()
-    found = dict(pair.split(b"=", 1) for pair in environ.split(b"\0") if pair)
-    assert found[b"MALLOC_MMAP_THRESHOLD_"] == b"1073741824"
-    assert found[name.encode()].decode() == (own or "4294967296")

@@ -23,7 +23,7 @@ HEAD = (
     "| scheme | paper | family | hooks | parameters | options | identities | oracle |"
 )
 BUILT_IN = [entry.name for entry in SCHEMES.built_in()]
-# The fixtures of `test_oracles.py`.
+# The functions of `test_oracles.py` that import them.
 PACKAGES = {
     "models": "transformers",
     "x_transformers": "x-transformers",
@@ -87,6 +87,7 @@ def oracles() -> dict[str, set[str]]:
     """Return by scheme the packages that it is compared with, from the tests."""
     body = ast.parse((ROOT / "tests" / "test_oracles.py").read_text("utf-8")).body
     tables = {ast.unparse(n.targets[0]): n for n in body if isinstance(n, ast.Assign)}
+    tables |= {ast.unparse(n.target): n for n in body if isinstance(n, ast.AnnAssign)}
     found: dict[str, set[str]] = {name: set() for name in BUILT_IN}
     for test in body:
         if not isinstance(test, ast.FunctionDef) or not test.name.startswith("test_"):
@@ -96,9 +97,7 @@ def oracles() -> dict[str, set[str]]:
         nodes = [node for part in parts for node in ast.walk(part)]
         words = {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
         for name in found.keys() & words:
-            found[name] |= {
-                PACKAGES[a.arg] for a in test.args.args if a.arg in PACKAGES
-            }
+            found[name] |= {PACKAGES[one] for one in named & PACKAGES.keys()}
     return found
 
 

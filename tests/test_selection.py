@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from conftest import Command
-from support.records import curve, record, stored
+from support.records import PORTRAIT, curve, record, stored
+from support.shown import refusal
 
 import posenc_compare as pc
 from posenc_compare.errors import ConfigError
@@ -125,41 +126,26 @@ def test_commands_show_what_is_chosen(posenc: Command, run: Path) -> None:
     assert "alibi" in done.stdout
     assert "rope" not in done.stdout
     assert "test length" not in done.stdout
-    done = posenc("table", run, "--schemes", "alibbi")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
+    assert "did you mean" in refusal(posenc("table", run, "--schemes", "alibbi"))
     page = run / "page.html"
     assert posenc("report", run, "--schemes", "learned", "--out", page).returncode == 0
     assert "alibi" not in page.read_text()
 
 
 def test_plots_are_chosen_with_their_format(posenc: Command, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    run = posenc(
-        *(
-            "measure",
-            "--schemes",
-            "rope,alibi",
-            "--measures",
-            "uniqueness,perturbation",
-        ),
-        *("--set", "positions=8", "--out", results),
-    )
-    assert run.returncode == 0, run.stderr
-    out = tmp_path / "plots"
-    done = posenc(
-        *("plot", results, "--plots", "uniq*", "--format", "pdf,svg", "--out", out)
-    )
+    one = record("rope", "portrait") | {"arrays": PORTRAIT}
+    results, out = stored(tmp_path / "run", [one]), tmp_path / "plots"
+    words = ("--plots", "cod*", "--format", "pdf,svg", "--out", out)
+    done = posenc("plot", results, *words)
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in out.iterdir()} == {"uniqueness.pdf", "uniqueness.svg"}
-    assert (out / "uniqueness.pdf").read_bytes().startswith(b"%PDF")
+    assert {path.name for path in out.iterdir()} == {"codes.pdf", "codes.svg"}
+    assert (out / "codes.pdf").read_bytes().startswith(b"%PDF")
     for more, message in (
-        (("--plots", "uniqeness"), "unknown plot 'uniqeness'; did you mean uniqueness"),
+        (("--plots", "coeds"), "unknown plot 'coeds'; did you mean codes"),
+        (("--size", "poster"), "size must be"),
         (("--format", "jpg"), "format must be png or svg or pdf, got 'jpg'"),
     ):
-        done = posenc("plot", results, *more)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert message in done.stderr
+        assert message in refusal(posenc("plot", results, *more))
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Command
 from support.pages import Page
+from support.plots import drawn, titles
 from support.records import HOSTILE, curve, fact, labelled, record, row, stored
 
 from posenc_compare.errors import ConfigError
@@ -22,7 +22,6 @@ from posenc_compare.show.report import report_html
 from posenc_compare.show.tables import display_tables, task_tables, write_tables
 from posenc_compare.show.tasks import (
     by_task,
-    page_name,
     reciprocal_ranks,
     repeatable_of,
 )
@@ -95,24 +94,17 @@ def test_ranks_share_ties_and_count_what_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(AREAS["sort"], "c", [None, 0.3])
-    found = ranks(records())
+    costs = []  # another measure of the same networks, which has no say
+    for one in records():
+        cost = record(one["label"], "cost", **one["spec"]["setting"])
+        costs.append({**cost, "quantities": {}, "rows": []})
+    found = ranks([*records(), *costs])
     assert set(found) == {"a", "b", "c"}
     for label, mean in found.items():
         for seed in (0, 1):
             assert mean.values[seed] == pytest.approx(slow_ranks(label, seed))
     assert found["c"].note == "2 cells without a result"
     assert found["a"].note == ""
-
-
-def test_another_measure_of_the_same_networks_takes_no_rank_away() -> None:
-    costs = []
-    for one in records():
-        cost = record(one["label"], "cost", **one["spec"]["setting"])
-        costs.append({**cost, "quantities": {}, "rows": []})
-    found, alone = ranks([*records(), *costs]), ranks(records())
-    assert {n: m.values for n, m in found.items()} == {
-        n: m.values for n, m in alone.items()
-    }
 
 
 def test_a_scheme_that_is_shown_as_another_takes_no_rank() -> None:
@@ -206,7 +198,7 @@ def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
     assert list(pages) == ["copy", "sort"]
     assert pages["copy"][0].title.startswith("copy: accuracy ↑ by test length")
     assert pages["copy"][0].body[-1][0] == "constant"
-    assert pages["copy"][1].caption.startswith("Copy: Measures with training: mean")
+    assert pages["copy"][1].title.startswith("copy: Measures with training (mean")
     written = {
         str(path.relative_to(tmp_path)) for path in write_tables(found, tmp_path)
     }
@@ -222,11 +214,10 @@ def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
 
 
 def test_one_task_has_its_tables_at_once(tmp_path: Path) -> None:
-    found = labelled(
-        [one for one in records() if one["spec"]["setting"]["task"] == "copy"]
-    )
-    titles = [table.title.partition(" (")[0] for table in display_tables(found)]
-    assert titles == ["copy: accuracy ↑ by test length", "copy: Measures with training"]
+    copied = [one for one in records() if one["spec"]["setting"]["task"] == "copy"]
+    found = labelled(copied)
+    shown = [table.title.partition(" (")[0] for table in display_tables(found)]
+    assert shown == ["copy: accuracy ↑ by test length", "copy: Measures with training"]
     assert not any("tasks" in path.parts for path in write_tables(found, tmp_path))
 
 
@@ -248,20 +239,6 @@ def test_sizes_may_differ_from_task_to_task_and_not_within() -> None:
     assert labels == ["a", "a [steps=40]", "a [steps=80]"]
 
 
-@pytest.mark.parametrize(
-    ("task", "name"),
-    [
-        ("copy", "copy"),
-        ("../../x", "_._.._x"),
-        ("a/b", "a_b"),
-        (".hidden", "_hidden"),
-        ("x" * 200, "x" * 64),
-    ],
-)
-def test_the_page_of_a_strange_task_stays_in_its_folder(task: str, name: str) -> None:
-    assert page_name(task) == name
-
-
 def test_hostile_tasks_are_shown_as_text(tmp_path: Path) -> None:
     made = [trained("a", text, 0, 0.5) for text in HOSTILE]
     found = load_records(stored(tmp_path / "run", made), print)
@@ -271,16 +248,12 @@ def test_hostile_tasks_are_shown_as_text(tmp_path: Path) -> None:
         tmp_path / "out" / "tasks",
     }
     Page(report_html(found, "title")).check()
-    figure = PLOTS.get("tasks")(found)
-    assert figure is not None
-    figure.draw_without_rendering()
+    drawn("tasks", found)
 
 
 def test_the_plot_has_a_panel_for_each_task() -> None:
-    figure = PLOTS.get("tasks")(labelled(records()))
-    assert figure is not None
-    figure.draw_without_rendering()
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["copy", "sort"]
+    figure = drawn("tasks", labelled(records()))
+    assert titles(figure) == ["copy", "sort"]
     assert [len(axes.lines) for axes in figure.axes] == [4, 4]  # with the floor
     assert figure.axes[0].lines[1].get_xdata() == pytest.approx([1, 2])
     assert PLOTS.get("tasks")([]) is None
@@ -288,13 +261,6 @@ def test_the_plot_has_a_panel_for_each_task() -> None:
 
 
 # --- choices and plan ---------------------------------------------------------------
-
-
-def test_every_task_has_a_setting_of_its_own() -> None:
-    settings = settle({"tasks": "copy,language", "steps": 7}, "cpu")
-    assert [one.task for one in settings.trainings] == ["copy", "language"]
-    assert {one.steps for one in settings.trainings} == {7}
-    assert [one.task for one in settle({}, "cpu").trainings] == ["language"]
 
 
 def test_a_task_states_sizes_for_claims_alone(tmp_path: Path) -> None:
@@ -328,22 +294,6 @@ def test_a_text_that_no_task_reads_is_refused(which: str) -> None:
         ConfigError, match=f"{which} must be left out .* copy, sort, got"
     ):
         settle({"tasks": "copy,sort", which: "book.txt"}, "cpu")
-    assert settle({"tasks": "copy,language", which: "book.txt"}, "cpu").trainings
+    settings = settle({"tasks": "copy,language", which: "book.txt"}, "cpu")
+    assert [one.task for one in settings.trainings] == ["copy", "language"]
     assert settle({"tasks": "copy", "corpus": "stdlib"}, "cpu").trainings
-
-
-def test_a_run_of_two_tasks_shows_both(posenc: Command, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    done = posenc(
-        *("run", "--schemes", "nope,rope_2d", "--tasks", "copy,grid_lookup"),
-        *("--measures", "extrapolation", "--seeds", "1", "--set", "steps=2"),
-        *("--set", "layers=1,width=16,heads=2,length=16"),
-        *("--set", "longest=2,test_bytes=64", "--out", out),
-    )
-    assert done.returncode == 0, done.stderr
-    assert "by task" in done.stdout
-    names = {str(path.relative_to(out)) for path in out.rglob("*.md")}
-    assert names == {"table.md", "tasks/copy.md", "tasks/grid_lookup.md"}
-    assert "rope_2d" in (out / "tasks/grid_lookup.md").read_text()
-    assert "rope_2d" not in (out / "tasks/copy.md").read_text()
-    assert (out / "tasks.png").exists()

@@ -148,14 +148,6 @@ def test_a_package_that_is_not_installed_is_named(
     assert not (tmp_path / "run").exists()
 
 
-def test_an_unknown_tracker_is_refused(posenc: Any, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^track must be tensorboard or wandb or"):
-        pc.compare("rope", "smoothness", track="tensorbord", **SMALL)
-    done = posenc("measure", "--schemes", "rope", "--track", "nothing")
-    assert done.returncode == 2
-    assert "track must be tensorboard or wandb or mlflow or trackio" in done.stderr
-
-
 def test_a_tracker_that_fails_stops_no_run(tmp_path: Path) -> None:
     class Failing(Heard):
         def finish(self) -> None:

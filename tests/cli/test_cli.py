@@ -1,37 +1,42 @@
 """The commands, run as a user runs them."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.processes import python
 from support.records import record, stored
 
-HEAVY = ("torch", "pandas", "seaborn", "matplotlib", "numpy", "einops")
-
-
 LIGHT = """
-import sys
+import json, sys
 from posenc_compare.cli import main
-for words in (["--help"], ["run", "--help"], ["--version"], ["status", RUN]):
+for words, code in json.loads(sys.argv[1]):
     sys.argv = ["posenc-compare", *words]
     try:
         main()
     except SystemExit as end:
-        assert not end.code
-    assert not set(HEAVY) & set(sys.modules), words
+        assert (end.code or 0) == code
+print(json.dumps(list(sys.modules)))
 """
 
 
-def test_what_needs_no_scheme_imports_nothing_heavy(root: Path) -> None:
-    run = str(root / "results" / "language" / "1500")
-    code = f"HEAVY, RUN = {HEAVY!r}, {run!r}{LIGHT}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize(
+    ("commands", "heavy"),
+    [
+        (
+            [(["--help"], 0), (["run", "--help"], 0), (["--version"], 0)],
+            {"torch", "pandas", "seaborn", "matplotlib", "numpy", "einops"},
+        ),
+        ([(["status", "results/language/1500"], 0)], {"torch", "pandas", "numpy"}),
+        ([(["run", "--schemes", "rope:bas=1"], 2)], {"pandas", "matplotlib"}),
+    ],
+)
+def test_what_computes_nothing_imports_nothing_heavy(
+    root: Path, commands: list[tuple[list[str], int]], heavy: set[str]
+) -> None:
+    done = python("-c", LIGHT, json.dumps(commands), cwd=root)
     assert done.returncode == 0, done.stderr
+    assert not heavy & {*json.loads(done.stdout.splitlines()[-1])}
 
 
 @pytest.mark.parametrize("module", ["typer", "pandas"])
@@ -47,27 +52,10 @@ def test_an_interruption_of_an_import_is_one_line(
     text = "\n".join(lines)
     (tmp_path / f"{module}.py").write_text(text)
     folder = next((root / "results").glob("**/cells.jsonl.xz")).parent
-    done = subprocess.run(
-        [sys.executable, "-m", "posenc_compare", "table", folder],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        check=False,
-    )
+    words = ("-m", "posenc_compare", "table", folder)
+    done = python(*words, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "interrupted\n"
-
-
-def test_list_names_schemes_measures_tasks_and_plots(posenc) -> None:
-    rows = json.loads(posenc("list", "--format", "json").stdout)
-    found = {(row["name"], row["kind"]) for row in rows}
-    assert found >= {
-        ("rope", "rotary"),
-        ("uniqueness", "measure"),
-        ("language", "task"),
-        ("uniqueness", "plot"),
-    }
-    assert all(row["what"] for row in rows)
 
 
 def test_an_error_is_one_line_from_a_process_too(posenc_process) -> None:
@@ -124,16 +112,3 @@ def test_a_dry_run_passes_over_a_record_of_the_wrong_shape(
     done = posenc("measure", "--schemes", "rope", "--dry-run", "--out", folder)
     assert done.returncode == 0, done.stderr
     assert "left out: record.rows.0.value" in done.stderr
-
-
-def test_a_toml_file_sets_what_flags_do_not(posenc, tmp_path: Path) -> None:
-    config = tmp_path / "run.toml"
-    config.write_text("steps = 7\nseeds = 2\nlearning-rate = 0.01\n")
-    words = ["run", "--config", config, "--schemes", "rope", "--dry-run"]
-    words += ["--measures", "extrapolation", "--format", "json"]
-    cells = json.loads(posenc(*words).stdout)
-    assert [cell["seed"] for cell in cells] == [0, 1]
-    flagged = json.loads(posenc(*words, "--seeds", "1").stdout)
-    assert [cell["record"] for cell in flagged] == [cells[0]["record"]]
-    other = json.loads(posenc(*words, "--set", "steps=8").stdout)
-    assert other[0]["record"] != cells[0]["record"]

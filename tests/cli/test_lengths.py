@@ -1,7 +1,7 @@
 """The policy for defaults that are numbers of positions, from flag to record."""
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +22,6 @@ class Refuses(Scheme):
         if geometry.lengths == "published":
             raise ValueError("published lengths")
 """
-DRY = ["--dry-run", "--format", "json", "--schemes", "t5_bias", "--seeds", "1"]
-
-
-def keys(done) -> set[str]:
-    assert done.returncode == 0, done.stderr
-    return {row["record"] for row in json.loads(done.stdout)}
 
 
 @pytest.mark.parametrize("setting", [ProbeSetting, Training])
@@ -40,45 +34,11 @@ def test_the_policy_is_in_the_specification(setting) -> None:
         setting(lengths="paper")
 
 
-@pytest.mark.parametrize("measures", ["smoothness", "extrapolation"])
-def test_flag_and_file_give_the_same_keys(
-    posenc, tmp_path: Path, measures: str
-) -> None:
-    path = tmp_path / "settings.toml"
-    path.write_text("lengths = 'published'")
-    run = ["run", *DRY, "--measures", measures]
-    scaled, published = (
-        keys(posenc(*run, "--set", f"lengths={policy}"))
-        for policy in ("scaled", "published")
-    )
-    assert scaled == keys(posenc(*run))
-    assert published == keys(posenc(*run, "--config", path))
-    assert not scaled & published
-
-
-def test_measure_and_a_grid_take_it_too(posenc) -> None:
-    for words in (
-        ["measure", *DRY],
-        ["measure", *DRY[:4], "alibi_2d", "--set", "grid=4x4"],
-    ):
-        made = [
-            posenc(*words, "--set", f"lengths={p}") for p in ("scaled", "published")
-        ]
-        assert not keys(made[0]) & keys(made[1])
-
-
 def test_compare_gives_schemes_the_policy(tmp_path: Path) -> None:
     curves: dict[str, dict[str, object]] = {}
     for lengths in ("scaled", "published"):
-        results = pc.compare(
-            "t5_bias,rope",
-            "distance_decay",
-            out=tmp_path,
-            lengths=lengths,
-            positions=128,
-            seeds=1,
-            workers=1,
-        )
+        asked: dict[str, Any] = {"lengths": lengths, "positions": 128, "seeds": 1}
+        results = pc.compare("t5_bias,rope", "distance_decay", out=tmp_path, **asked)
         curves[lengths] = {r.spec.scheme.name: r.rows for r in results.records}
     assert curves["scaled"]["rope"] == curves["published"]["rope"]
     assert curves["scaled"]["t5_bias"] != curves["published"]["t5_bias"]

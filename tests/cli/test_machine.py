@@ -1,15 +1,9 @@
 """A package that is missing, and records that this machine cannot compute."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from posenc_compare.fresh import search_path
-from posenc_compare.run.workers import End, Worker
-from posenc_compare.settings.table import Work
+from support.processes import python
 
 
 def without(
@@ -18,13 +12,7 @@ def without(
     """Run a command where a package is missing; return its code and stderr."""
     text = f"import sys\nif {where}:\n    sys.modules[{package!r}] = None\n"
     (folder / "sitecustomize.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "posenc_compare", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        check=False,
-    )
+    done = python("-m", "posenc_compare", *words, PYTHONPATH=str(folder))
     return done.returncode, done.stderr
 
 
@@ -47,16 +35,3 @@ def test_a_worker_that_dies_at_import_says_why(tmp_path: Path) -> None:
     assert code == 1
     reason = "without an answer: ModuleNotFoundError: import of einops halted"
     assert f"lost: nope smoothness seed 0: exit: code 1 {reason}" in said
-
-
-def test_last_words_that_nobody_has_read_yet_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "einops.py").write_text("raise ImportError('no such library')\n")
-    monkeypatch.syspath_prepend(tmp_path)  # which a worker takes over
-    worker = Worker(Work(), search_path())
-    os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
-    end = worker.receive()
-    worker.close()
-    assert isinstance(end, End)
-    assert end.fault == "exit: code 1 without an answer: ImportError: no such library"

@@ -131,9 +131,3 @@ def test_a_reference_of_another_text_is_refused() -> None:
     with pytest.raises(ConfigError, match="text must be that of the reference"):
         check(known, cells)
     check(known, [replace(cells[0], setting=Training(corpus_sha256="1"))])
-
-
-def test_the_reference_is_of_a_preset(posenc) -> None:
-    done = posenc("rank", "rope", "--preset", "gpu")
-    assert done.returncode == 2
-    assert "preset must have reference records, got gpu" in done.stderr

@@ -37,13 +37,3 @@ def test_a_case_has_its_notes_sources_and_figures(posenc) -> None:
 @pytest.mark.parametrize("case", ["extend", "grid"])
 def test_first_choices_without_records_have_no_figures(posenc, case: str) -> None:
     assert "Scorecard" not in posenc("recommend", case).stdout
-
-
-@pytest.mark.parametrize(
-    ("given", "said"), [("extnd", "did you mean extend?"), ("a" * 90, "got 'aaa")]
-)
-def test_another_case_is_refused(posenc, given: str, said: str) -> None:
-    done = posenc("recommend", given)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "must be one of language" in done.stderr

@@ -1,65 +1,34 @@
 """A whole run: some schemes and one of the user's own, into tables and plots."""
 
 import csv
-import json
 import re
 from pathlib import Path
 
 import pytest
-from conftest import forgotten, run_here
+from conftest import ROOT, forgotten, run_here
+from support.trainings import WHOLE_RUN
 
 from posenc_compare.records.store import Store
 
-SCHEME = '''"""A user's scheme."""
-
-import torch
-from torch import Tensor
-
-from posenc_compare.schemes import Scheme, register
-
-
-@register("ramp", family="absolute", source="nobody 2026")
-class Ramp(Scheme):
-    """Add a ramp to one channel."""
-
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        code = torch.zeros(*positions.shape, x.shape[-1], dtype=x.dtype)
-        code[..., 0] = positions / 64
-        return x + code
-'''
-
-SMALL = """
-steps = 3
-layers = 1
-width = 16
-heads = 2
-length = 8
-longest = 2
-batch = 2
-test_bytes = 64
-positions = 128
-seeds = 1
-"""
+PLUGIN = ROOT / "examples" / "plugin_package" / "posenc_triangle.py"
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("run")
-    (folder / "ramp.py").write_text(SCHEME)
-    (folder / "small.toml").write_text(SMALL)
+    (folder / "small.toml").write_text(f"{WHOLE_RUN}positions = 128\n")
     (folder / "text.txt").write_bytes(b"All the world's a stage, and all " * 200)
-    schemes = "none,learned,rope,t5_bias,ramp,rope:layout=half"
-    words = ["run", "--schemes", schemes, "--plugin", folder / "ramp.py"]
+    schemes = "none,learned,rope,t5_bias,triangle,rope:layout=half"
+    words = ["run", "--schemes", schemes, "--plugin", PLUGIN]
     words += ["--config", folder / "small.toml", "--corpus", folder / "text.txt"]
     words += ["--out", folder / "out", "--set", "threads=1"]
     with forgotten():
         return folder / "out", words, run_here(*words)
 
 
-def test_a_scheme_of_twenty_lines_is_in_every_table_and_plot(
+def test_a_scheme_of_ones_own_is_in_every_table_and_plot(
     finished, posenc, tmp_path: Path
 ) -> None:
-    assert len(SCHEME.splitlines()) <= 20
     out, _, done = finished
     assert done.returncode == 0, done.stderr
     for text in (
@@ -69,14 +38,14 @@ def test_a_scheme_of_twenty_lines_is_in_every_table_and_plot(
         (out / "table.csv").read_text(),
         (out / "rows.csv").read_text(),
     ):
-        assert "ramp" in text
+        assert "triangle" in text
         assert "rope:layout=half" in text
-    assert "not checked: ramp; `posenc-compare check` does that" in done.stderr
+    assert "not checked: triangle; `posenc-compare check` does that" in done.stderr
     plots = {path.stem for path in out.glob("*.png")}
     drawn = posenc("plot", out, "--format", "svg", "--out", tmp_path)
     assert {Path(line).stem for line in drawn.stdout.splitlines()} == plots
     for name in ("extrapolation", "codes", "similarity", "perturbation"):
-        assert "ramp" in (tmp_path / f"{name}.svg").read_text(), name
+        assert "triangle" in (tmp_path / f"{name}.svg").read_text(), name
     for name in ("bias_maps", "clock_hands", "uniqueness", "position_bits"):
         assert name in plots
 
@@ -108,17 +77,6 @@ def test_every_number_leads_to_a_record(finished) -> None:
         for row in csv.DictReader(file):
             for key in row["records"].split():
                 assert key in store.keys()
-
-
-def test_a_second_run_computes_nothing(finished, posenc_process) -> None:
-    out, words, first = finished
-    files = [path for path in out.rglob("*") if path.is_file()]
-    before = {path: path.stat().st_mtime_ns for path in files}
-    assert {path.suffix for path in files} >= {".xz", ".png", ".md"}
-    again = posenc_process(*words)
-    assert " 0 to compute" in again.stderr
-    assert again.stdout == first.stdout
-    assert {path: path.stat().st_mtime_ns for path in files} == before
 
 
 def test_a_grid_compares_the_schemes_of_its_axes(posenc, tmp_path: Path) -> None:
@@ -161,23 +119,3 @@ def test_a_text_names_the_schemes_it_leaves_out(posenc) -> None:
     done = posenc("measure", "--dry-run", "--set", "grid=2x3x4")
     assert re.fullmatch(rf"left out: \d+ schemes; {why}\n.*\n", done.stderr)
     assert "m_rope" in done.stdout
-
-
-def test_a_comparison_trains_on_one_text_and_tests_on_another(
-    posenc, tmp_path: Path
-) -> None:
-    (tmp_path / "books").mkdir()
-    for name in ("one", "two", "three"):
-        text = f"{name}: All the world's a stage, " * 50
-        (tmp_path / "books" / name).write_text(text)
-    (tmp_path / "last").write_text("And all the men and women merely players. " * 20)
-    corpora = f"corpus = '{tmp_path}/books'\ntest-corpus = '{tmp_path}/last'\n"
-    chosen = "schemes = 'nope'\nmeasures = 'extrapolation'\n"
-    (tmp_path / "all.toml").write_text(SMALL.replace("seeds = 1", chosen) + corpora)
-    out = tmp_path / "out"
-    config = ["--config", tmp_path / "all.toml", "--seeds", "1"]
-    assert posenc("run", *config, "--out", out).returncode == 0
-    (path,) = (out / "cells").glob("*.json")
-    corpus = json.loads(path.read_text())["body"]["corpus"]
-    assert corpus["name"] == "books, tested on last"
-    assert corpus["test_bytes"] == (tmp_path / "last").stat().st_size

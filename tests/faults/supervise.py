@@ -76,6 +76,33 @@ def ask(
     return json.loads(done.stdout), logged, found
 
 
+def start(*words: str | Path) -> subprocess.Popen:
+    """Start `posenc-compare` with arguments."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "posenc_compare", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent,
+    )
+
+
+def supervised(asked: dict[str, Any], **limits: Any) -> subprocess.Popen:
+    """Start a scheduler over cells, without tables and plots."""
+    asked = {"limits": {"workers": 2, "memory": 64.0, **limits}, **asked}
+    command = [sys.executable, __file__, json.dumps(asked)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+
+
+def finish(process: subprocess.Popen, seconds: float = 120) -> tuple[str, str]:
+    try:
+        out, err = process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+    return out, err
+
+
 def forget_plugins() -> None:
     """Remove all that plugins given as files have declared in this process."""
     for entry in SCHEMES.entries().values():

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save as to_bytes
-from support.filesystem import Crash, Seam
+from support.filesystem import CALLS, Crash, Seam
 
 from posenc_compare.errors import StoreError
 from posenc_compare.train.checkpoints import NAME, Checkpoints, Stopped
 
 KEY = "0123456789abcdef" * 2
-CALLS = ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]
 ANY = (lambda step, tensors: None, 1 << 30)  # takes whatever was kept
 PUBLISHED = len(CALLS) - 3  # the rename
 every_call = pytest.mark.parametrize("at", range(1, len(CALLS) + 1))
@@ -58,26 +57,17 @@ def held(folder: Path) -> list[str]:
 # Crashes, full disks, and other errors of a file system
 
 
-def test_a_checkpoint_is_kept_by_these_calls(folder: Path) -> None:
-    # If this changes, `every_call` below no longer is every call.
+def test_a_checkpoint_is_written_as_files_are_and_an_error_is_named(
+    folder: Path,
+) -> None:
     seam = Seam()
     keep(folder, 30, files=seam)
-    assert seam.calls == CALLS
-    assert held(folder) == [NAME]
-
-
-@pytest.mark.parametrize("when", ["before", "half", "after"])
-@every_call
-def test_a_crash_leaves_the_last_good_checkpoint(
-    folder: Path, at: int, when: str
-) -> None:
-    with pytest.raises(Crash):
-        keep(folder, 30, files=Seam(at, when=when))
-    published = at >= PUBLISHED + (when == "before")
-    assert resumed(folder) == (30 if published else 20, [])
-    keep(folder, 40)
-    assert held(folder) == [NAME]
-    assert resumed(folder) == (40, [])
+    assert seam.calls == CALLS  # see test_files.py
+    size = len(to_bytes(tensors(40))) + 8
+    says = f"{folder}: must take a checkpoint of {size} bytes, got .Errno 28."
+    with pytest.raises(StoreError, match=says):
+        keep(folder, 40, files=Seam(2, errno.ENOSPC))
+    assert resumed(folder) == (30, [])
 
 
 def test_crashes_in_a_row_fill_no_disk(folder: Path) -> None:
@@ -86,42 +76,8 @@ def test_crashes_in_a_row_fill_no_disk(folder: Path) -> None:
             keep(folder, 100 + at, files=Seam(at))
         assert resumed(folder) == (20, [])
         assert len(held(folder)) <= 2  # the old one, and what was cut off
-
-
-@every_call
-def test_a_crash_of_the_very_first_save_begins_from_zero(
-    tmp_path: Path, at: int
-) -> None:
-    folder = tmp_path / "ckpt" / KEY
-    with pytest.raises(Crash):
-        keep(folder, 10, files=Seam(at))
-    assert resumed(folder) == (10 if at > PUBLISHED else 0, [])
-    keep(folder, 20)
-    assert resumed(folder) == (20, [])
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
-@pytest.mark.parametrize("when", ["before", "half"])
-@every_call
-def test_an_error_of_the_file_system_is_named_and_harms_nothing(
-    folder: Path, at: int, number: int, when: str
-) -> None:
-    size = len(to_bytes(tensors(30))) + 8
-    says = f"{folder}: must take a checkpoint of {size} bytes, got .Errno {number}."
-    with pytest.raises(StoreError, match=says):
-        keep(folder, 30, files=Seam(at, number, when))
-    step, refused = resumed(folder)
-    assert step == (30 if at > PUBLISHED else 20) or (at, when) == (PUBLISHED, "half")
-    assert refused == []
-    assert not list(folder.glob(".*"))
-    keep(folder, 40)
-    assert resumed(folder) == (40, [])
-
-
-@pytest.mark.parametrize("most", [1, 13, 64])
-def test_short_writes_are_continued(folder: Path, most: int) -> None:
-    keep(folder, 30, files=Seam(most=most))
-    assert resumed(folder) == (30, [])
+    keep(folder, 200)
+    assert held(folder) == [NAME]
 
 
 @pytest.mark.parametrize("at", range(len(CALLS) + 1))
@@ -156,16 +112,6 @@ def test_another_run_may_finish_the_cell_at_any_time(folder: Path, at: int) -> N
     assert resumed(folder)[0] == 0
     keep(folder, 40)
     assert resumed(folder) == (40, [])
-
-
-@pytest.mark.parametrize("theirs", [10, 30, 50])
-@every_call
-def test_another_run_may_save_at_any_time(folder: Path, at: int, theirs: int) -> None:
-    keep(folder, 30, files=Seam(at, lambda: keep(folder, theirs)))
-    assert resumed(folder)[0] in (30, theirs)
-    keep(folder, 60)
-    assert resumed(folder) == (60, [])
-    assert held(folder) == [NAME]
 
 
 # Damaged checkpoints

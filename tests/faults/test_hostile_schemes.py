@@ -389,14 +389,6 @@ def test_what_takes_all_memory_is_tried_twice(zoo, records) -> None:
     assert len(pids) == len(set(pids)) == 2
 
 
-def test_memory_that_python_wants_is_memory_too() -> None:
-    asked = {"schemes": "hog:of=python", "measures": ["smoothness"]}
-    (cell,) = cells({**asked, "plugins": [PLUGIN]})
-    record = compute(cell, Progress()).to_json()
-    assert record["status"] == "lost"
-    assert record["error"].startswith("oom: MemoryError; the setting was ")
-
-
 # --- F25, F26: what leaves something behind, or writes where it should not ----------
 
 
@@ -510,24 +502,6 @@ def test_showing_imports_no_plugin(
     assert not [name for name in {*sys.modules} - before if "posenc_plugin" in name]
 
 
-def test_half_a_grid_that_failed_is_still_shown(zoo, posenc, tmp_path: Path) -> None:
-    records = zoo[3]
-    done = posenc("table", zoo[0] / "run", "--format", "md", "--out", tmp_path)
-    good = sum(record["status"] == "ok" for record in records.values())
-    assert good < len(records) / 2
-    assert f"; {good} of {len(records)} cells ok" in done.stdout
-    assert re.search(r"failed: Own at \S+\.py:\d+: mine", done.stdout)
-    assert "lost: exit: code 0" in done.stdout
-    shown = (tmp_path / "table.md").read_text()
-    for label, _ in records:
-        assert label.partition(":")[0] in shown
-    status = posenc("status", zoo[0] / "run", "--format", "json")
-    (counts,) = json.loads(status.stdout)
-    states = {str(record["status"]) for record in records.values()}
-    many = {s: sum(r["status"] == s for r in records.values()) for s in states}
-    assert {s: int(counts[s]) for s in states} == many
-
-
 def test_a_broken_distribution_is_one_line_and_costs_no_cell(tmp_path: Path) -> None:
     site = tmp_path / "site"
     facts = site / "posenc_broken-1.0.dist-info"
@@ -550,36 +524,3 @@ def test_a_broken_distribution_is_one_line_and_costs_no_cell(tmp_path: Path) -> 
     assert not [row for row in rows if row["note"].startswith("failed")]
     (line,) = [line for line in done.stderr.splitlines() if "posenc_gone" in line]
     assert line.startswith("broken plugin posenc-broken (posenc_gone:Gone): ")
-
-
-# --- F30: source that changed ------------------------------------------------------
-
-
-def test_source_that_changed_is_another_cell_and_the_old_one_stays(
-    posenc, tmp_path: Path
-) -> None:
-    path, out = tmp_path / "mine.py", tmp_path / "out"
-    words = ["measure", "--schemes", "mine", "--measures", "smoothness"]
-    words += ["--plugin", path, "--out", out, "--set", "positions=8", "--format", "csv"]
-    path.write_text(MINE)
-    assert posenc(*words).returncode == 0
-    (old,) = (out / "cells").iterdir()
-    before = old.read_bytes(), old.stat().st_mtime_ns
-    path.write_text(MINE.replace("# only a comment", "# another comment"))
-    assert " 0 to compute" in posenc(*words).stderr
-    path.write_text(MINE.replace("* 2", "* 3"))
-    assert " 1 to compute" in posenc(*words).stderr
-    assert (old.read_bytes(), old.stat().st_mtime_ns) == before
-
-
-MINE = '''
-"""A user's scheme."""
-from posenc_compare.schemes import Scheme, register
-
-@register("mine", family="absolute")
-class Mine(Scheme):
-    "Add the position."
-
-    def embed(self, x, positions):  # only a comment
-        return x + positions[..., None].to(x.dtype) * 2
-'''

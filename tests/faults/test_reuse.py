@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from support.filesystem import CELL, body
 
-from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.errors import StoreError
 from posenc_compare.records.reuse import copy_records, held_by
 from posenc_compare.records.store import Store
-from posenc_compare.run.comparison import plan_comparison
 
 CELLS = [replace(CELL, setting=replace(CELL.setting, seed=seed)) for seed in range(4)]
 KEYS = [cell.key() for cell in CELLS]
@@ -92,8 +91,3 @@ def test_a_folder_without_records_is_refused_before_anything_is_made(
     done = posenc(*words, "--out", new, "--reuse", tmp_path / "none")
     assert (done.returncode, new.exists()) == (2, False)
     assert "none: must be the folder of a run, and holds no records" in done.stderr
-
-
-def test_computing_all_again_and_copying_contradict_each_other() -> None:
-    with pytest.raises(ConfigError, match="reuse must be left out"):
-        plan_comparison("nope", "smoothness", reuse="runs/quick", overwrite=True)

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 from conftest import run_here
-from supervise import cells, forget_plugins
+from supervise import cells, finish, forget_plugins, start, supervised
 from support.filesystem import result
 from support.processes import children, gone_within, wait_for
 
@@ -61,18 +61,6 @@ class Slow(Scheme):
         time.sleep(seconds)
         return x + positions[..., None].to(x.dtype) / 64
 '''
-BROKEN = '''
-"""Fail, where it is told to."""
-import os
-from posenc_compare.schemes import Scheme, register
-
-@register("broken", family="absolute")
-class Broken(Scheme):
-    "Fail."
-
-    def embed(self, x, positions):
-        raise ValueError("broken")
-'''
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +84,7 @@ def wanted(corpus: str) -> dict[str, bytes]:
 
 
 def undisturbed(asked: dict[str, Any]) -> dict[str, bytes]:
+    """Return what cells come to in this process, where nothing happens, by key."""
     return {
         cell.key(): result({"schema": SCHEMA, **compute(cell, Progress()).to_json()})
         for cell in cells(asked)
@@ -118,32 +107,6 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def start(*words: str | Path) -> subprocess.Popen:
-    """Start `posenc-compare` with arguments."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "posenc_compare", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=HERE,
-    )
-
-
-def supervise(asked: dict[str, Any], **limits: Any) -> subprocess.Popen:
-    """Start a scheduler over cells, without tables and plots."""
-    asked = {"limits": {"workers": 2, "memory": 64.0, **limits}, **asked}
-    command = [sys.executable, str(HERE / "supervise.py"), json.dumps(asked)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def finish(process: subprocess.Popen, seconds: float = 120) -> tuple[str, str]:
-    try:
-        out, err = process.communicate(timeout=seconds)
-    finally:
-        process.kill()
-    return out, err
-
-
 def checkpointed(folder: Path) -> dict[str, int]:
     """Return the last step that is safe, of every training under way."""
     steps = {}
@@ -163,7 +126,7 @@ def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
     asked |= {"steps": 24, "seeds": 4}
     expected = undisturbed(asked)
     limits = {"workers": 1, "checkpoint_every": 0.0, "timeout": 5.0}
-    process = supervise({**asked, "out": str(tmp_path)}, **limits)
+    process = supervised({**asked, "out": str(tmp_path)}, **limits)
     store, seen = Store(tmp_path), set()
     for step in (3, 10, 18, 6):
 
@@ -250,7 +213,7 @@ def test_two_runs_share_a_folder_and_order_and_workers_change_nothing(
 ) -> None:
     asked = {**GRID, "corpus": corpus}
     more = {"out": str(tmp_path / "two")}
-    pair = [supervise({**asked, **more}, workers=1) for _ in range(2)]
+    pair = [supervised({**asked, **more}, workers=1) for _ in range(2)]
     for process in pair:
         finish(process)
     assert [process.returncode for process in pair] == [0, 0]
@@ -439,9 +402,8 @@ def test_a_second_interrupt_ends_all_at_once(slow: Path, tmp_path: Path) -> None
 
 
 def test_what_failed_is_tried_again_if_asked(posenc, tmp_path: Path) -> None:
-    plugin, out = tmp_path / "broken.py", tmp_path / "run"
-    plugin.write_text(BROKEN)
-    words = ["measure", "--schemes=broken", "--plugin", plugin, "--set=positions=8"]
+    plugin, out = HERE.parent / "support" / "hostile_schemes.py", tmp_path / "run"
+    words = ["measure", "--schemes=raises", "--plugin", plugin, "--set=positions=8"]
     words += ["--measures=smoothness,uniqueness", "--out", out, "--workers=1"]
     first = posenc(*words, "--set=fail_fast=true")
     assert first.returncode == 1
@@ -457,8 +419,8 @@ def test_what_failed_is_tried_again_if_asked(posenc, tmp_path: Path) -> None:
     assert posenc(*words, "--retry=ok").returncode == 2
     status = posenc("status", out)
     assert status.returncode == 1
-    assert "failed: broken smoothness seed 0 (" in status.stderr
-    assert len(re.findall(r"ValueError at broken\.py:\d+: broken", status.stderr)) == 2
+    assert "failed: raises smoothness seed 0 (" in status.stderr
+    assert len(re.findall(r"ValueError at hostile\w+\.py:\d+: at", status.stderr)) == 2
 
 
 # --- F50, F51, F53: the machine around it ------------------------------------------

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 import torch
-from supervise import ask, cells, forget_plugins
+from supervise import ask, cells, finish, forget_plugins, start, supervised
 from support.filesystem import result
 from support.processes import wait_for
 from support.trainings import small
 
-from posenc_compare.fresh import python, search_path
+from posenc_compare.fresh import search_path
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import compare
@@ -161,18 +161,6 @@ def test_a_cell_that_changes_its_process_or_leaves_a_thread_costs_no_worker(
 
 
 # --- C1: source that changes while it runs -----------------------------------------
-
-EDITED = '''
-"""A scheme."""
-from posenc_compare.schemes import Scheme, register
-
-@register("edited", family="absolute")
-class Edited(Scheme):
-    "Add the position."
-
-    def embed(self, x, positions):
-        return x + positions[..., None].to(x.dtype)
-'''
 # The file is changed by the first cell, which has imported it.
 EDITS = '''
 """A scheme that changes its own file."""
@@ -278,7 +266,7 @@ def test_a_plugin_may_be_a_file_of_any_name(tmp_path: Path) -> None:
     paths = [tmp_path / "scheme.v2.py", tmp_path / "package" / "__init__.py"]
     paths[1].parent.mkdir()
     for path, name in zip(paths, ("one", "other"), strict=True):
-        path.write_text(EDITED.replace('"edited"', f'"{name}"'))
+        path.write_text(EDITS.replace("DEED", "pass").replace('"edits"', f'"{name}"'))
     asked = {"plugins": [*map(str, paths)], "seeds": 2, "limits": ONE}
     _, _, records = ask(tmp_path, "one,other", ["smoothness"], **asked)
     assert [record["status"] for record in records.values()] == ["ok", "ok"]
@@ -331,14 +319,6 @@ def test_nothing_of_the_current_folder_runs(tmp_path: Path, root: Path) -> None:
         )
         assert done.returncode == 0, (words, done.stderr)
         assert not sentinel.exists(), (words, sentinel.read_text())
-
-
-def test_a_fresh_process_imports_nothing_of_the_current_folder(tmp_path: Path) -> None:
-    sentinel = tmp_path / "sentinel"
-    (tmp_path / "json.py").write_text(TRAP.format(sentinel=str(sentinel)))
-    code = "import json, posenc_compare"
-    subprocess.run(python(code), cwd=tmp_path, check=False, capture_output=True)
-    assert not sentinel.exists()
 
 
 def test_a_fresh_process_looks_in_no_current_folder(
@@ -474,12 +454,7 @@ def test_signal_storms_leave_a_checkpoint_and_no_traceback(
     words += ["--set=checkpoint_every=0.1", "--out", str(tmp_path / "run")]
     draw = random.Random(0)
     for _ in range(2):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "posenc_compare", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = start(*words)
         wait_for(lambda: [*(tmp_path / "run").glob("ckpt/*/checkpoint")])
         for _ in range(40):
             number = draw.choice([signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1])
@@ -496,24 +471,11 @@ def test_a_folder_that_goes_is_noticed_before_the_next_write(
 ) -> None:
     asked = {"corpus": corpus, "steps": 100_000, "out": str(tmp_path / "run")}
     asked |= {"schemes": "nope", "measures": ["extrapolation"]}
-    limits = {"workers": 1, "checkpoint_every": 600.0, "memory": 64.0}
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            HERE / "supervise.py",
-            json.dumps({**asked, "limits": limits}),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        wait_for((tmp_path / "run" / "cells").is_dir)
-        time.sleep(1)
-        shutil.rmtree(tmp_path / "run")
-        _, said = process.communicate(timeout=20)
-    finally:
-        process.kill()
+    process = supervised(asked, workers=1, checkpoint_every=600.0)
+    wait_for((tmp_path / "run" / "cells").is_dir)
+    time.sleep(1)
+    shutil.rmtree(tmp_path / "run")
+    _, said = finish(process, 20)
     assert process.returncode == 1
     assert "cells: must be there, and is gone" in said.splitlines()[-1]
     assert not (tmp_path / "run").exists()

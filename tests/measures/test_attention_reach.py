@@ -13,7 +13,6 @@ from posenc_compare.measures.attention_reach import attention_reach, last_weight
 from posenc_compare.measures.probe import Probe
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
-from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.train.progress import Progress
 
 SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
@@ -52,30 +51,6 @@ def test_a_sink_leaves_the_number_of_keys_as_it_is() -> None:
     for n in (64, 1024):
         found, wanted = (r["effective_keys", "", n].value for r in (sink, plain))
         assert found == pytest.approx(wanted, rel=1e-9)
-
-
-def test_without_content_alibi_is_a_geometric_sum() -> None:
-    rows = rows_of("alibi", NoContent(tokens=32))
-
-    def beyond(slope: float, far: int, n: int) -> float:
-        r = math.exp(-slope)
-        return (r**far - r**n) / (1 - r**n)
-
-    for case, n in (("L", 32), ("16 L", 512)):
-        for share in (1 / 16, 1 / 2, 1, 8):
-            far = round(share * 32)
-            if far < n:
-                slow = statistics.mean(beyond(slope, far, n) for slope in slopes(4))
-                found = rows["attention_beyond", case, share].value
-                assert found == pytest.approx(slow, rel=1e-9)
-    # The entropy of a geometric distribution, as n grows: slope * mean - log(1 - r).
-    keys = []
-    for slope in slopes(4):
-        total = sum(math.exp(-slope * d) for d in range(512))
-        mean = sum(d * math.exp(-slope * d) for d in range(512)) / total
-        keys.append(math.exp(slope * mean + math.log(total)))
-    found = rows["effective_keys", "", 512].value
-    assert found == pytest.approx(statistics.mean(keys), rel=1e-9)
 
 
 def test_reach_is_that_of_a_softmax_after_a_layernorm() -> None:
@@ -129,14 +104,6 @@ def test_feeding_the_last_token_alone_changes_nothing(name: str) -> None:
     weights = scheme.weights(logits, session.call(0, q, k, x=x))
     weights = logits.softmax(-1) if weights is None else weights
     torch.testing.assert_close(last_weights(scheme, probe, 12), weights[:, :, -1])
-
-
-def test_lengths_that_are_not_defined_say_so() -> None:
-    rows = rows_of("learned", Probe(tokens=16))
-    assert rows["effective_keys", "", 16].value is not None
-    for key in (("effective_keys", "", 32), ("attention_beyond", "16 L", 1)):
-        assert rows[key].value is None
-        assert rows[key].note == "not defined beyond 16"
 
 
 def test_a_text_of_one_token_has_one_key() -> None:

@@ -1,15 +1,18 @@
 """What a scheme costs: parameters, time and memory of a step."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from posenc_compare.measures import cost as module
 from posenc_compare.measures.cost import cost
 from posenc_compare.registry import MEASURES
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
-from posenc_compare.train.trainer import trainer_of
+from posenc_compare.train.trainer import Trainer, trainer_of
 from posenc_compare.variants import parse_variants
 
 SMALL = Training(layers=1, width=32, heads=2, length=16, steps=2, batch=2)
@@ -58,17 +61,41 @@ def test_memory_grows_with_the_batch_and_with_what_a_scheme_keeps(
     assert numbers("shaw", replace(setting, batch=8))["step_memory"] > plain
 
 
+def test_a_step_costs_the_median_of_those_timed_and_the_memory_of_one(
+    setting: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    taken = iter([100.0] * module.WARM + [*map(float, range(1, module.TIMED)), 1e4])
+    steps: list[int] = []
+    plain = Trainer.step
+
+    def step(self: Trainer, number: int) -> None:
+        steps.append(number)
+        clock[0] += next(taken, 0.0)
+        plain(self, number)
+
+    def peak_memory(run: Callable[[], object], device: str) -> int:
+        nonlocal taken
+        kept, taken = taken, iter([])
+        run()
+        taken = kept
+        assert steps == [0]
+        return 5 << 20
+
+    monkeypatch.setattr(Trainer, "step", step)
+    monkeypatch.setattr(module, "peak_memory", peak_memory)
+    found = numbers("nope", setting)
+    # The middle of 1 to 11 and one that was disturbed: between the sixth and seventh.
+    assert found["step_seconds"] == 6.5
+    assert found["step_memory"] == 5
+
+
 def test_it_runs_alone_and_once() -> None:
     facts = MEASURES.entry("cost").facts
     assert (facts["exclusive"], facts["once"], facts["setting"]) == (
         (True, True, "training")
     )
-    repeatable = {
-        name: quantity.repeatable
-        for name, quantity in MEASURES.get("cost").quantities.items()
-    }
-    assert repeatable == {
-        "scheme_parameters": True,
-        "step_seconds": False,
-        "step_memory": False,
-    }
+    quantities = MEASURES.get("cost").quantities.items()
+    timed = {name for name, quantity in quantities if not quantity.repeatable}
+    assert timed == {"step_seconds", "step_memory"}

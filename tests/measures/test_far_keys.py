@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import Session
 from posenc_compare.measures.far_keys import DISTANCES, far_keys
 from posenc_compare.measures.probe import Probe
 from posenc_compare.schemes import Variant
@@ -54,19 +53,6 @@ def test_a_rotation_as_slow_as_the_distance_is_long_is_consistent() -> None:
     assert found["inconsistency"][0] < shares("rope")["inconsistency"][0] / 3
 
 
-@pytest.mark.parametrize(
-    ("label", "reason"),
-    [
-        ("fox", "reads no position ids"),
-        ("randomized", "draws its own ids"),
-        ("learned", "not defined beyond 64"),
-        ("mix:every=2;window=16", "hides keys beyond its window of 16"),
-    ],
-)
-def test_a_scheme_without_such_a_number_has_a_reason(label: str, reason: str) -> None:
-    assert notes(labelled(label))[-1] == reason
-
-
 def test_hidden_keys_have_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     def hidden(self: Alibi, offsets: Tensor) -> Tensor:
         bias = torch.zeros(4, len(offsets), dtype=torch.float64)
@@ -81,25 +67,3 @@ def test_rounding_is_no_locality_and_no_inconsistency() -> None:
     assert shares("integer")["locality"] == [0.5] * 4
     narrow = shares("kerple_power", Probe(positions=64, dtype="float32"))
     assert narrow == {"locality": [1.0] * 4, "inconsistency": [0.0] * 4}
-
-
-def test_on_a_grid_no_key_is_this_far() -> None:
-    probe = Probe(positions=16, grid="4x4")
-    assert set(notes(Variant("rope_2d"), probe)) == {"a grid has no distance this far"}
-
-
-def test_far_ids_ask_a_bias_for_the_offsets_that_there_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    scheme = PROBE.build(Variant("alibi"))
-    assert isinstance(scheme, Alibi)
-    asked, own = [], type(scheme).offset_bias
-    monkeypatch.setattr(
-        type(scheme), "offset_bias", lambda s, of: asked.append(len(of)) or own(s, of)
-    )
-    q, positions = PROBE.normal("q", 1, 4, 3, 32), PROBE.arange(3) * 500_000
-    logits = Session(scheme, positions).logits(0, q, q)
-    assert max(asked) <= 9
-    plain = Session(PROBE.build(Variant("nope")), positions).logits(0, q, q)
-    gap = (logits - plain)[0, :, 2, 0]
-    assert gap.tolist() == pytest.approx([-1_000_000 * one for one in scheme.slopes])

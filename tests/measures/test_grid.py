@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from posenc_compare.check import built_in
-from posenc_compare.errors import ConfigError
 from posenc_compare.measures.codes import code_of
 from posenc_compare.measures.distance_decay import distance_decay, logits_by_distance
 from posenc_compare.measures.order_sensitivity import order_sensitivity
@@ -17,11 +16,10 @@ from posenc_compare.measures.perturbation import perturbation
 from posenc_compare.measures.portrait import portrait
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.shift_error import shift_error
-from posenc_compare.measures.shift_linearity import shift_linearity
 from posenc_compare.measures.smoothness import smoothness
 from posenc_compare.measures.uniqueness import uniqueness
 from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.schemes import Facts, Scheme, Variant, register
+from posenc_compare.schemes import Facts, Geometry, Scheme, Variant, register
 from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.settings.probe import ProbeSetting, sides_of
 from posenc_compare.train.progress import Progress
@@ -31,28 +29,16 @@ UNTRAINED = MEASURES.select_all("untrained")
 GRIDS = {1: "", 2: "5x6", 3: "3x4x4"}
 
 
-@register("rows_only", family="absolute", axes=2)
-class RowsOnly(Scheme):
-    """Adds the row to every channel."""
+@register("coordinate", family="absolute", axes=2)
+class Coordinate(Scheme):
+    """Adds one coordinate, and a number, to every channel."""
+
+    def __init__(self, geometry: Geometry, *, axis: int = 0, more: int = 0) -> None:
+        super().__init__(geometry)
+        self.axis, self.more = axis, more
 
     def embed(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        return x + positions[..., :1]
-
-
-@register("columns_only", family="absolute", axes=2)
-class ColumnsOnly(Scheme):
-    """Adds the column to every channel."""
-
-    def embed(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        return x + positions[..., 1:]
-
-
-@register("shifted", family="absolute", axes=2)
-class Shifted(Scheme):
-    """Is zero in the middle of two rows."""
-
-    def embed(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        return x + positions[..., :1] - 1
+        return x + positions[..., self.axis, None] + self.more
 
 
 @register("ahead", family="bias", axes=2)
@@ -87,35 +73,6 @@ def cells_of(grid: str) -> list[tuple[int, ...]]:
     return list(itertools.product(*map(range, sides_of(grid))))
 
 
-@pytest.mark.parametrize("grid", ["5x6", "2x7", "3x4x4"])
-def test_positions_run_row_by_row(grid: str) -> None:
-    ids = probe(grid).arange(9)
-    assert list(map(tuple, ids.tolist())) == cells_of(grid)[:9]
-
-
-@pytest.mark.parametrize("grid", ["5x6", "2x7", "3x4x4"])
-@pytest.mark.parametrize("far", [0, 1, 2])
-def test_every_cell_that_may_move_does_so_by_the_stride(grid: str, far: int) -> None:
-    cells, here = cells_of(grid), probe(grid)
-    sides = sides_of(grid)
-    pairs = {
-        (cell, tuple(x + far for x in cell))
-        for cell in cells
-        if all(x + far < side for x, side in zip(cell, sides, strict=True))
-    }
-    starts = here.movable(far).tolist()
-    assert {(cells[i], cells[i + far * here.stride]) for i in starts} == pairs
-    assert len(starts) == len(pairs)
-
-
-@pytest.mark.parametrize("grid", ["4x5", "3x2x4"])
-def test_cells_are_apart_as_the_ruler_says(grid: str) -> None:
-    cells = cells_of(grid)
-    expected = [[math.dist(one, other) for other in cells] for one in cells]
-    found = probe(grid).apart(len(cells))
-    torch.testing.assert_close(found, torch.tensor(expected).double())
-
-
 @pytest.mark.parametrize("measure", UNTRAINED)
 @pytest.mark.parametrize("name", [name for name, axes in AXES.items() if axes > 1])
 def test_every_measure_runs_on_the_grid_of_its_axes(name: str, measure: str) -> None:
@@ -127,13 +84,6 @@ def test_every_measure_runs_on_the_grid_of_its_axes(name: str, measure: str) -> 
         assert row.note if row.value is None else math.isfinite(row.value)
     reads_queries = SCHEMES.entry(name).facts["family"] == "contextual"
     assert bool(result.arrays) == (measure == "portrait" and not reads_queries)
-
-
-def test_a_scheme_of_other_axes_is_refused() -> None:
-    with pytest.raises(ConfigError, match="rope: needs positions of 1 axes, got 2"):
-        probe("4x4").build(Variant("rope"))
-    with pytest.raises(ConfigError, match="swin: needs positions of 2 axes, got 1"):
-        Probe().build(Variant("swin"))
 
 
 def test_distances_of_one_length_have_one_code_in_alibi() -> None:
@@ -166,20 +116,9 @@ def test_distances_run_in_all_directions(grid: str) -> None:
 def test_a_shift_moves_along_every_axis() -> None:
     assert values(shift_error, "sinusoidal_2d", probe("5x5"))["shift_error", "plain", 1]
 
-    for name in ("rows_only", "columns_only"):
-        error = values(shift_error, name, probe("5x5"))["shift_error", "plain", 1]
-        assert error > 0.1
-
-
-def test_a_grid_too_small_for_a_fit_says_so() -> None:
-    for grid, note in (
-        ("4x4", "needs a larger grid"),
-        ("3x5", "needs at least 4 posi"),
-    ):
-        rows = shift_linearity(Variant("sinusoidal_2d"), probe(grid), Progress()).rows
-        for row in rows:
-            assert row.value is None
-            assert row.note.startswith(note)
+    for axis in (0, 1):
+        found = values(shift_error, "coordinate", probe("5x5"), axis=axis)
+        assert found["shift_error", "plain", 1] > 0.1
 
 
 def test_steps_go_to_the_next_row_and_the_next_column() -> None:
@@ -281,12 +220,12 @@ def test_the_middle_cell_sees_sinusoids_by_the_mean_cosine() -> None:
 
 def test_a_zero_vector_has_no_direction() -> None:
     here = probe("2x3")
-    arrays = portrait(Variant("rows_only"), here, Progress()).arrays
+    arrays = portrait(Variant("coordinate"), here, Progress()).arrays
     ((first, second),) = arrays["grid_similarity"]
     assert all(map(math.isnan, first))
     assert second == [1, 1, 1]
     # The middle of two by one columns and rows is column 0: nothing to compare with.
-    arrays = portrait(Variant("shifted"), here, Progress()).arrays
+    arrays = portrait(Variant("coordinate", {"more": -1}), here, Progress()).arrays
     assert "grid_similarity" not in arrays
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from scipy import stats
-from support.records import fact, labelled, record, row
 
 from posenc_compare.measures.inside import (
     _distances,
@@ -17,7 +16,6 @@ from posenc_compare.measures.inside import (
     explained,
     inside,
 )
-from posenc_compare.registry import PLOTS
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch
 from posenc_compare.train.decoder import ids_of
@@ -93,6 +91,28 @@ def test_the_states_are_those_of_the_network() -> None:
         logits = model(batch.tokens, torch.arange(16))
         last = model.final_norm(states[-1]) @ model.embedding.weight.T
     torch.testing.assert_close(last, logits)
+
+
+def test_a_probe_of_what_a_layer_added_reads_no_more() -> None:
+    (variant,) = parse_variants("sinusoidal")
+    trainer = trainer_of(variant, SETTING)
+    trainer.train(Progress())
+    states: list[torch.Tensor] = []
+
+    def keep(_: Any, given: Any, made: Any) -> None:
+        states.extend((given[0], made))
+
+    for layer in trainer.model.layers:
+        layer.register_forward_hook(keep)
+    with torch.no_grad():
+        trainer.model.eval()(trainer.task.test(16).tokens[:64], torch.arange(16))
+    found = measured("sinusoidal")
+    for number, (before, after) in enumerate(
+        zip(states[::2], states[1::2], strict=True), 1
+    ):
+        for case, state in (("", after), ("added", after - before)):
+            known = found["position_probe", number, case]
+            assert known == pytest.approx(explained(state), rel=1e-4)
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 3, 8])
@@ -226,38 +246,3 @@ def test_maps_are_those_of_the_trained_scheme() -> None:
         offsets = start.offset_bias(torch.tensor([0]))
     assert offsets is not None
     assert (trained[:, 0, 0] - offsets[:, 0]).abs().min() > 1e-4
-
-
-def recorded(label: str, seed: int) -> dict[str, Any]:
-    """Return a record of the measure, of two layers and four pairs."""
-    made = record(label, "inside", seed=seed, corpus_sha256="1", length=8)
-    names = ("position_probe", "attention_distance")
-    made["quantities"] = {
-        name: {**fact("curve", x="layer"), "name": name} for name in names
-    }
-    made["rows"] = [
-        row(0.1 * layer + 0.01 * seed, quantity=name, x=layer)
-        for name in names
-        for layer in (0, 1, 2)
-    ]
-    if label == "rope":
-        made["arrays"]["pair_use"] = [[4.0, 2.0, 1.0, 1.0]] * 2
-    made["arrays"]["trained_bias"] = [[[0.0, -1.0], [0.5, 0.0]]] * 2
-    return made
-
-
-def test_plots_draw_what_was_found() -> None:
-    made = [recorded(label, seed) for label in ("alibi", "rope") for seed in (0, 1)]
-    records = labelled(made)
-    figure = PLOTS.get("inside")(records)
-    assert figure is not None
-    figure.draw_without_rendering()
-    probe, distance, pairs = figure.axes
-    assert [len(axes.lines) for axes in (probe, distance, pairs)] == [2, 2, 2]
-    assert pairs.lines[0].get_ydata() == pytest.approx([2.0, 1.0, 0.5, 0.5])
-    assert probe.lines[0].get_ydata() == pytest.approx([0.005, 0.105, 0.205])
-    maps = PLOTS.get("bias_maps")(records)
-    assert maps is not None
-    maps.draw_without_rendering()
-    for name in ("inside", "bias_maps"):
-        assert PLOTS.get(name)([]) is None

@@ -145,13 +145,3 @@ def test_logits_of_a_code_that_is_added_are_off_as_the_code_is() -> None:
     assert value(rows, "logit_error", "bfloat16 ids", 65_536) > 0.5
     far = value(rows, "logit_error", "bfloat16", 65_536)
     assert 2.0**-9 < far < 2 * value(rows, "logit_error", "bfloat16", 0) + 2.0**-6
-
-
-def test_reasons_stand_where_there_is_no_number() -> None:
-    rows = rows_of("rope")
-    assert rows["code_error", "bfloat16", 65_536].note == "adds no code"
-    rows = rows_of("learned")
-    assert rows["code_error", "float32", 256].note == "not defined beyond 64"
-    assert rows["logit_error", "float32", 256].note == "not defined beyond 64"
-    assert rows["phase_error", "bfloat16", 65_536].note == "no plain rotation"
-    assert torch.get_default_dtype() == torch.float32

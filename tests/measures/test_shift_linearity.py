@@ -8,7 +8,6 @@ import torch
 from posenc_compare.measures import shift_linearity as measure
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.shift_linearity import (
-    enough,
     noise_residual,
     shift_linearity,
     shift_residuals,
@@ -39,16 +38,18 @@ def test_integers_need_the_constant() -> None:
 
 
 @pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("many", [49, 40])  # of 49 in each half, all or some
 def test_what_a_map_misses_is_seen_beside_the_spread_around_the_mean(
-    affine: bool,
+    affine: bool, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(measure, "MANY", many)
     torch.manual_seed(0)
-    codes = torch.randn(60, 3, dtype=torch.float64).cumsum(dim=0) + 20
-    (residual,) = shift_residuals(codes, torch.arange(58), [2], affine, seed=5)
+    codes = torch.randn(100, 3, dtype=torch.float64).cumsum(dim=0) + 20
+    (residual,) = shift_residuals(codes, torch.arange(98), [2], affine, seed=5)
     generator = torch.Generator().manual_seed(stream_seed("halves", 5))
-    order = torch.randperm(58, generator=generator)
-    fit, held_out = order[:29], order[29:]
-    inputs = torch.cat([codes, torch.ones(60, 1).double()], 1) if affine else codes
+    order = torch.randperm(98, generator=generator)
+    fit, held_out = order[:many], order[49 : 49 + many]
+    inputs = torch.cat([codes, torch.ones(100, 1).double()], 1) if affine else codes
     best = torch.linalg.lstsq(inputs[fit], codes[fit + 2]).solution
     missed = spread = 0.0
     middle = codes[held_out + 2].mean(dim=0).tolist()
@@ -56,26 +57,6 @@ def test_what_a_map_misses_is_seen_beside_the_spread_around_the_mean(
         missed += math.dist(codes[p + 2], inputs[p] @ best) ** 2
         spread += math.dist(codes[p + 2], middle) ** 2
     assert residual == pytest.approx((missed / spread) ** 0.5, rel=1e-9)
-
-
-def test_of_many_positions_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_compare.measures.shift_linearity.MANY", 40)
-    torch.manual_seed(0)
-    codes = torch.randn(301, 3, dtype=torch.float64).cumsum(dim=0)
-    (residual,) = shift_residuals(codes, torch.arange(300), [1], affine=False, seed=5)
-    generator = torch.Generator().manual_seed(stream_seed("halves", 5))
-    order = torch.randperm(300, generator=generator)
-    fit, held_out = order[:40], order[150:190]
-    best = torch.linalg.lstsq(codes[fit], codes[fit + 1]).solution
-    target = codes[held_out + 1]
-    missed = (target - codes[held_out] @ best).norm()
-    expected = missed / (target - target.mean(dim=0)).norm()
-    assert residual == pytest.approx(float(expected), rel=1e-9)
-    assert enough(3) == 40
-    assert enough(6) == 48
-    rows = shift_linearity(Variant("learned"), Probe(width=8, heads=2), Progress()).rows
-    (noise,) = (row for row in rows if row.quantity == "linear_residual_of_noise")
-    assert noise.value == noise_residual(64, 8)
 
 
 def test_directions_that_hold_only_rounding_are_left_out() -> None:
@@ -115,18 +96,25 @@ def test_noise_has_no_expectation_at_as_many_rows_as_channels() -> None:
     assert noise_residual(7, 8) is noise_residual(8, 8) is noise_residual(9, 8) is None
 
 
-def test_few_positions_for_each_channel_are_told_beside_the_residual() -> None:
-    rows = rows_of("learned")
-    said = "224 positions for 128 channels: noise has 1.53"
-    assert rows["linear_residual", 1].note == said
-    noise, learned = (
-        rows[key].value
-        for key in (("linear_residual_of_noise", None), ("linear_residual", 1))
-    )
-    assert learned == pytest.approx(noise, rel=0.05)  # a table that starts as noise
-    probe = Probe(positions=1200)
+# Of 448 positions that can move by 64, half are fitted. Noise has a residual of
+# sqrt(1 + width / (224 - width - 1)), told below four positions for each channel.
+@pytest.mark.parametrize(
+    ("width", "note"),
+    [
+        (128, "224 positions for 128 channels: noise has 1.53"),
+        (64, "224 positions for 64 channels: noise has 1.18"),
+        (56, ""),
+    ],
+)
+def test_few_positions_for_each_channel_are_told_beside_the_residual(
+    width: int, note: str
+) -> None:
+    probe = Probe(width=width, heads=4, positions=512)
     result = shift_linearity(Variant("learned"), probe, Progress())
-    assert {row.note for row in result.rows} == {""}
+    rows = {(row.quantity, row.x): row for row in result.rows}
+    noise, learned = rows["linear_residual_of_noise", None], rows["linear_residual", 1]
+    assert noise.note == learned.note == note
+    assert learned.value == pytest.approx(noise.value, rel=0.05)  # starts as noise
 
 
 def test_codes_that_are_all_equal_have_no_residual(
@@ -139,27 +127,6 @@ def test_codes_that_are_all_equal_have_no_residual(
     for quantity in ("linear_residual", "affine_residual"):
         row = rows[quantity, 1]
         assert (row.value, row.note) == (None, "all codes are equal")
-
-
-def test_a_note_stands_below_four_positions_for_each_channel() -> None:
-    for width, note in (
-        (64, "224 positions for 64 channels: noise has 1.18"),
-        (56, ""),
-    ):
-        probe = Probe(width=width, heads=4, positions=512)
-        (noise,) = (
-            row
-            for row in shift_linearity(Variant("learned"), probe, Progress()).rows
-            if row.quantity == "linear_residual_of_noise"
-        )
-        # Of 448 that can move by 64, half are fitted: 1 + 64 / (224 - 64 - 1).
-        assert noise.note == note
-
-
-def test_rounding_is_that_of_sums_over_the_longer_side_for_each_channel() -> None:
-    for shape in ((256, 8), (8, 256)):
-        codes = torch.zeros(shape, dtype=torch.float64)
-        assert measure._rounding(codes) == 2.0**-52 * 256 * shape[1]
 
 
 def test_on_a_grid_a_shift_is_along_both_axes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,17 @@ def test_a_pair_nearer_than_float32_sees_is_found(
         assert nearest_distance(codes) == pytest.approx(0.9e-4 * 5**0.5, rel=1e-6)
 
 
+def test_the_nearest_codes_are_seen_beside_the_distance_of_all() -> None:
+    probe = Probe(positions=24, width=16, heads=2)
+    result = uniqueness(Variant("sinusoidal"), probe, Progress())
+    found = {row.quantity: row.value for row in result.rows}
+    codes = code_of(probe.build(Variant("sinusoidal")), probe).values
+    pairs = itertools.combinations(codes, 2)
+    gaps = torch.stack([(one - other).norm() for one, other in pairs])
+    wanted = float(gaps.min() / gaps.square().mean().sqrt())
+    assert found["nearest_distance_relative"] == pytest.approx(wanted)
+
+
 def test_pairs_of_very_many_codes_are_not_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

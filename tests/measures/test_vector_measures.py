@@ -49,6 +49,25 @@ def test_own_token_is_lost_under_a_large_code() -> None:
     assert rows["own_token_nearest", "N(0, 1)"] == kept / 64 < 1
 
 
+def test_the_own_token_is_the_nearest_and_not_the_longest() -> None:
+    # Of two channels, a longer vector of the same direction has a larger product.
+    found = rows_of(perturbation, "nope", Probe(width=2, heads=1))
+    assert found["own_token_nearest", "N(0, 1)"] == 1
+
+
+def test_changes_of_queries_and_keys_are_each_their_own() -> None:
+    probe = Probe(positions=16, tokens=16, width=16, heads=2)
+    found = rows_of(perturbation, "rope", probe)
+    x = probe.normal("tokens", 1, 16, 16)
+    scheme, places = probe.build(Variant("rope")), probe.arange(16)
+    for hook in ("query", "key"):
+        before = probe.heads_of(x, hook)
+        after = getattr(scheme, hook)(before, places)
+        sizes = (after - before).norm(dim=-1) / before.norm(dim=-1)
+        assert found["relative_size", hook] == pytest.approx(float(sizes.mean()))
+    assert found["relative_size", "query"] != found["relative_size", "key"]
+
+
 def test_left_after_layernorm_is_the_change_it_says() -> None:
     probe = Probe(positions=2, width=4, heads=1)
     x = probe.normal("vocabulary", VOCABULARY, 4)[:2]
@@ -159,36 +178,3 @@ def test_every_measure_gives_every_scheme_a_number_or_a_reason(
     for row in result.rows:
         assert row.quantity in measure.quantities
         assert row.value is not None or row.note, row
-
-
-@pytest.mark.parametrize("name", ["nope", "rope", "alibi", "t5_bias", "fox"])
-def test_schemes_that_add_no_code_to_tokens_say_so(name: str) -> None:
-    rows = (
-        MEASURES.get("shift_linearity").compute(Variant(name), PROBE, Progress()).rows
-    )
-    assert {row.value for row in rows} == {None}
-    notes = {"adds no code to tokens", "has no code of a position or distance alone"}
-    assert {row.note for row in rows} < notes
-    quantities = [row.quantity for row in rows]
-    assert len(quantities) == len({*quantities})  # one row of each says it
-
-
-@pytest.mark.parametrize(
-    ("measure", "name"),
-    [
-        ("attention_cost", "rope_2d"),
-        ("attention_reach", "alibi_2d"),
-        ("precision", "rope_2d"),
-    ],
-)
-def test_what_needs_a_sequence_says_so_on_a_grid(measure: str, name: str) -> None:
-    grid = Probe(positions=16, grid="4x4")
-    rows = MEASURES.get(measure).compute(Variant(name), grid, Progress()).rows
-    assert {row.note for row in rows} == {"measured in a sequence only"}
-
-
-def test_measures_give_the_same_numbers_twice_whatever_ran_between() -> None:
-    first = rows_of(perturbation, "learned")
-    torch.manual_seed(5)
-    rows_of(perturbation, "t5_bias")
-    assert rows_of(perturbation, "learned") == first

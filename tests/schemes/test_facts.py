@@ -2,22 +2,13 @@
 
 import pickle
 from copy import deepcopy
-from dataclasses import FrozenInstanceError
 
 import pytest
 
 from posenc_compare.errors import PluginError
 from posenc_compare.schemes import SCHEMES, Facts, Scheme, create
-from posenc_compare.schemes.fope import Fope
 
 FAULTY = Facts(axes=2, known_faults={"C05": "it says so"})
-
-
-def test_facts_cannot_be_changed() -> None:
-    with pytest.raises(FrozenInstanceError):
-        FAULTY.axes = 3  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(TypeError):
-        FAULTY.known_faults["C06"] = "nor that"  # pyright: ignore[reportIndexIssue]
 
 
 def test_facts_keep_no_reference_to_what_they_were_made_of() -> None:
@@ -38,13 +29,6 @@ def test_relative_follows_from_the_family_unless_the_class_says() -> None:
     assert not SCHEMES.get("sinusoidal").facts.relative
     assert not SCHEMES.get("fope").facts.relative
     assert Facts().relative is None
-
-
-def test_a_subclass_inherits_facts() -> None:
-    class Mine(Fope):
-        pass
-
-    assert Mine.facts == Fope.facts
 
 
 def test_options_change_the_facts_of_the_instance_alone() -> None:

@@ -39,18 +39,6 @@ def build(name: str, geometry: Geometry = GEOMETRY, **options: Any) -> Scheme:
         return Variant(name, options).build(geometry).double()
 
 
-@pytest.mark.parametrize(
-    ("every", "chosen"), [(1, "0123456"), (2, "135"), (4, "3"), (9, "")]
-)
-def test_by_layers_every_so_many_th_has_the_first(every: int, chosen: str) -> None:
-    model = Decoder(
-        Variant("mix", {"every": every, "second": "alibi"}), 7, GEOMETRY, seed=0
-    )
-    assert len(model.schemes) == 7
-    found = [s.acts_at("offset_bias") for s in model.schemes if isinstance(s, Scheme)]
-    assert found == [str(layer) not in chosen for layer in range(7)]
-
-
 def test_the_page_names_these_mixtures() -> None:
     rows = PAGE.read_text().split("## Mixtures of layers by name")[1].split("##")[0]
     assert re.findall(r"\| `(mix[^`]*)` \|", rows) == [*BY_NAME]
@@ -104,14 +92,6 @@ class TestMix(SchemeTests):
         {"every": 1},
         ({"every": 1}, {"first": "alibi"}),
         {"window": 3},
-    ]
-    errors = [
-        ({"every": 0}, "every must be at least 1, got 0"),
-        ({"second": "sinusoidal"}, ".*must act inside the layers, got sinusoidal"),
-        ({"first": "shape", "every": 1}, ".*must act inside the layers, got shape"),
-        ({"window": -1}, "window must be at least 0, got -1"),
-        ({"second": "rope_2d"}, "^.*rope_2d: needs positions of 2 axes"),
-        ({"second": "ropes"}, "^.*unknown scheme 'ropes'"),
     ]
 
     def build(self, case: Case, seed: int = 0, name: str = "mix") -> Scheme:

@@ -10,13 +10,29 @@ from torch import Tensor
 
 from posenc_compare.check import Subject, built_in
 from posenc_compare.check.harness import WIDTH, Layer
-from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Lengths, Published, Variant, create
-from posenc_compare.variants import labelled
+from posenc_compare.variants import labelled, option_types
 
 LENGTHS = 64, 128, 512
 TIED = [(name, option) for name in built_in() for option in SCHEMES.get(name).published]
+# The number of the paper, its training length, and multiples at 64, 128 and 512.
+PAPERS = {
+    ("deberta", "reach"): (512, 512, (64, 128, 512)),
+    ("dual_chunk", "chunk"): (2560, 4096, (40, 80, 320)),
+    ("dual_chunk", "local"): (512, 4096, (8, 16, 64)),
+    ("fire", "threshold"): (512, 2048, (16, 32, 128)),
+    ("pose", "target"): (16_384, 2048, (512, 1024, 4096)),
+    ("randomized", "longest"): (2048, 40, (3277, 6554, 26214)),
+    ("randomized_distance", "longest"): (2048, 40, (3277, 6554, 26214)),
+    ("rerope", "window"): (1024, 4096, (16, 32, 128)),
+    ("self_extend", "window"): (1024, 4096, (16, 32, 128)),
+    ("string_rope", "shift"): (43_253, 131_072, (21, 42, 169)),
+    ("string_rope", "window"): (128, 2048, (4, 8, 32)),
+    # A quarter is 16 and 32; no fewer positions than the 32 buckets.
+    ("t5_bias", "max_distance"): (128, 512, (32, 32, 128)),
+    ("xpos", "scale_base"): (512, 1024, (32, 64, 256)),
+}
 AROUND = [
     "randomized:scheme=t5_bias",
     "shape:scheme=deberta",
@@ -32,6 +48,23 @@ def output(label: str, lengths: Lengths, length: int = 64) -> Tensor:
     scheme = Subject(labelled(label), lengths=lengths).build(length).train()
     x = normal(1, len(PLACES), WIDTH)
     return Layer(scheme)(x, PLACES[None], generator=seeded(1))
+
+
+def test_every_number_of_a_paper_is_listed() -> None:
+    assert {*TIED} == {*PAPERS}
+
+
+@pytest.mark.parametrize(("name", "option"), PAPERS)
+def test_published_defaults_are_those_of_the_paper(name: str, option: str) -> None:
+    value, trained_at, scaled = PAPERS[name, option]
+    scheme = SCHEMES.get(name)
+    assert scheme.published[option] == Published(value, trained_at)
+    assert scheme.defaults_at(trained_at)[option] == value
+    for length, multiple in zip(LENGTHS, scaled, strict=True):
+        assert scheme.defaults_at(length)[option] == multiple
+        assert scheme.defaults_at(length, "published")[option] == value
+    assert option_types(name)[option][1] == 0
+    assert labelled(f"{name}:{option}=0").label == name
 
 
 @pytest.mark.parametrize(("name", "option"), TIED)
@@ -83,10 +116,3 @@ def test_buckets_of_t5_decide_the_least_distance() -> None:
     for options, least in (({"buckets": 64}, 64), ({"bidirectional": True}, 16)):
         scheme: Any = create("t5_bias", options=options, length=8)
         assert scheme.max_distance == least
-
-
-def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(
-        ConfigError, match="lengths must be scaled or published, got 'x'"
-    ):
-        Geometry(lengths="x")  # type: ignore[arg-type]

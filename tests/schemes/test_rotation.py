@@ -1,6 +1,5 @@
 """What all schemes that rotate share: one table for a pass, and angles to be seen."""
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -9,15 +8,9 @@ from torch import Tensor
 from torch.func import jvp, vjp
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import SCHEMES, Call, Geometry, create
+from posenc_compare.schemes import SCHEMES, create
 from posenc_compare.schemes.shared import rotation
-from posenc_compare.schemes.shared.rotation import (
-    Layout,
-    Rotation,
-    rotate,
-    rotation_angles,
-    rotation_table,
-)
+from posenc_compare.schemes.shared.rotation import Layout, rotate, rotation_table
 
 SHAPE = (2, 2, 5, 8)
 
@@ -25,12 +18,6 @@ SHAPE = (2, 2, 5, 8)
 def normal(seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(SHAPE, generator=generator, dtype=torch.float64)
-
-
-def call() -> Call:
-    """Return a call whose queries and keys stand at other positions."""
-    places = torch.arange(5)[None]
-    return Call(normal(0), normal(1), places + 7, places)
 
 
 @pytest.mark.parametrize("layout", get_args(Layout))
@@ -68,58 +55,6 @@ def test_blocks_of_rows_change_no_bit(
     monkeypatch.setattr(rotation, "BLOCK", 2 * x[:, :, :1].numel())  # two rows
     for got, expected in zip(each(), whole, strict=True):
         assert torch.equal(got, expected)
-
-
-@pytest.mark.parametrize("name", ["rope", "hope", "p_rope", "xpos"])
-def test_a_table_is_made_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scheme, first = create(name, model_dim=16, heads=2), call()
-    assert isinstance(scheme, Rotation)
-    expected = scheme.query(first.q, first.q_positions)
-    other = scheme.key(first.k, first.k_positions)
-    asked: list[Tensor] = []
-    angles = scheme.angles
-
-    def counted(positions: Tensor) -> Tensor:
-        asked.append(positions)
-        return angles(positions)
-
-    monkeypatch.setattr(scheme, "angles", counted)
-    for layer in (first, replace(first)):  # another layer of the same pass
-        assert torch.equal(scheme.query(layer.q, layer.q_positions, layer), expected)
-        assert torch.equal(scheme.key(layer.k, layer.k_positions, layer), other)
-    assert len(asked) == 2
-    scheme.query(first.q, first.q_positions, call())
-    assert len(asked) == 3  # another pass
-
-
-def test_trained_angles_are_made_anew_for_queries_and_keys() -> None:
-    options = {"kind": "mixed"}
-    scheme = create("rope_2d", options=options, model_dim=16, heads=2)
-    assert isinstance(scheme, Rotation)
-    ids = torch.stack([torch.arange(5), torch.arange(5)], dim=-1)[None]
-    here = replace(call(), q_positions=ids, k_positions=ids)
-    scheme.query(here.q, ids, here)
-    scheme.key(here.k, ids, here)
-    assert not here.shared
-
-
-def test_a_rotation_without_angles_is_refused() -> None:
-    class Angleless(Rotation):
-        pass
-
-    with pytest.raises(TypeError, match="angles"):
-        Angleless(Geometry(), 10_000.0, "half")  # pyright: ignore[reportAbstractUsage]
-
-
-def test_angles_are_found_through_wrappers_and_nowhere_else() -> None:
-    positions = torch.arange(3)
-    rope = rotation_angles(create("rope"), positions)
-    inside = rotation_angles(create("mix"), positions)
-    assert rope is not None
-    assert inside is not None
-    assert torch.equal(rope, inside)
-    assert rotation_angles(create("fope"), positions) is None
-    assert rotation_angles(create("alibi"), positions) is None
 
 
 # Schemes that turn channels, and wrappers whose default does.

@@ -5,7 +5,7 @@ Each scheme's own slow reference stays beside its tests.
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any, Literal, TypeVar
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Scheme, create
+from posenc_compare.schemes import Scheme
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
 AnyScheme = TypeVar("AnyScheme", bound=Scheme)
@@ -23,12 +23,6 @@ Entry = Callable[[int, int, int, int], float]
 
 # bfloat16 rounds the first two to the same number.
 CLOSE_POSITIONS = torch.tensor([15_962, 15_966, 15_968])
-
-
-def close_positions(scheme: Scheme) -> Tensor:
-    """Return `CLOSE_POSITIONS`, the same on every axis of a scheme."""
-    axes = scheme.facts.axes
-    return CLOSE_POSITIONS if axes == 1 else CLOSE_POSITIONS[:, None].expand(-1, axes)
 
 
 # --- Draws ---------------------------------------------------------------------------
@@ -54,21 +48,6 @@ def grid(rows: int, columns: int) -> Tensor:
 
 
 # --- Schemes -------------------------------------------------------------------------
-
-
-def build(
-    kind: type[AnyScheme],
-    options: Mapping[str, Any] | None = None,
-    *,
-    seed: int = 0,
-    **sizes: Any,
-) -> AnyScheme:
-    """Create a scheme of that class in float64; its draws depend on the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        scheme = create(kind.name, options=dict(options or {}), **sizes).double()
-    assert isinstance(scheme, kind)
-    return scheme
 
 
 def perturbed(scheme: AnyScheme, noise: float) -> AnyScheme:
@@ -125,11 +104,6 @@ def pair_by_pair(like: Tensor, entry: Entry, causal: bool = False) -> Tensor:
         if j <= i or not causal:
             out[b, h, i, j] = entry(b, h, i, j)
     return out
-
-
-def content_plus(q: Tensor, k: Tensor, bias: Entry, causal: bool = False) -> Tensor:
-    """Scaled products of queries and keys plus a bias, computed pair by pair."""
-    return q @ k.mT / math.sqrt(q.shape[-1]) + pair_by_pair(q, bias, causal)
 
 
 def channels_of_pair(pair: int, width: int, layout: str) -> list[int]:
@@ -215,29 +189,6 @@ def decoded(
     return torch.cat(outs, dim=2)
 
 
-def check_gradients(
-    scheme: Scheme,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    positions: Tensor,
-    x: Tensor | None = None,
-) -> None:
-    """Compare the gradients of attention with finite differences."""
-
-    def run(*qkv: Tensor) -> Tensor:
-        state = None if x is None else scheme.token_state(x)
-        given = {"scheme": scheme, "positions": positions, "state": state}
-        return attention(*qkv[:3], **given)
-
-    qkv = tuple(part.clone().requires_grad_() for part in (q, k, v))
-    assert torch.autograd.gradcheck(run, qkv, fast_mode=True)
-    if trained := tuple(scheme.parameters()):
-        assert torch.autograd.gradcheck(
-            lambda *_: run(q, k, v), trained, fast_mode=True
-        )
-
-
 def check_causal_mask_is_needed(scheme: Scheme, width: int) -> None:
     heads = scheme.geometry.heads
     x, ids = normal(1, heads, 3, width), torch.arange(3)
@@ -275,14 +226,3 @@ def check_float32_holds_over_a_long_text(
         )
         found.append(out.double())
     torch.testing.assert_close(*found, rtol=rtol, atol=0)
-
-
-def check_rotation_keeps_close_positions_apart(
-    rotate: Callable[[Tensor, Tensor], Tensor], positions: Tensor = CLOSE_POSITIONS
-) -> None:
-    """Check that a bfloat16 rotation has exact angles and is rounded once."""
-    x = normal(1, 2, 1, 16).bfloat16().expand(1, 2, 3, 16)
-    got, wide = rotate(x, positions), rotate(x.double(), positions)
-    assert got.dtype == torch.bfloat16
-    assert got[0, 0].unique(dim=0).shape[0] == 3
-    torch.testing.assert_close(got.double(), wide, rtol=2**-8, atol=1e-6)

@@ -1,10 +1,11 @@
 """Intervals of means: figures from tables, and how often they cover the truth."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, t
 
 from posenc_compare.stats.documents import crossed_half_width
 from posenc_compare.stats.intervals import LEVEL, half_width, wilson
@@ -69,3 +70,34 @@ def test_what_is_rounding() -> None:
 def test_wilson_intervals_are_those_of_scipy(found: int, asked: int) -> None:
     wanted = binomtest(found, asked).proportion_ci(LEVEL, "wilson")
     assert wilson(found, asked) == pytest.approx((wanted.low, wanted.high))
+
+
+OWNERS = np.array([7] * 20 + [3] + [12] * 4)  # documents of 20, 1 and 4 windows
+
+
+def all_draws(windows: np.ndarray) -> float:
+    """Return the half width over documents, from every draw of three of three."""
+    documents = [windows[OWNERS == owner] for owner in (3, 7, 12)]
+    means = [
+        np.concatenate([documents[i] for i in drawn]).mean()
+        for drawn in itertools.product(range(3), repeat=3)
+    ]
+    mean = sum(means) / 27
+    variance = sum((one - mean) ** 2 for one in means) / 27
+    return float(t.ppf(0.975, 2)) * math.sqrt(variance * 3 / 2)
+
+
+@pytest.mark.parametrize("seeds", [3, 30])
+@pytest.mark.parametrize("spread", [0.0, 0.8])
+def test_documents_are_drawn_whole_and_weigh_their_windows(
+    seeds: int, spread: float
+) -> None:
+    documents = np.where(OWNERS == 7, 1.0, np.where(OWNERS == 3, 4.0, 2.0))
+    lift = spread * np.linspace(-1, 1, seeds) * math.sqrt(seeds)
+    noise = np.random.default_rng(0).normal(size=(seeds, len(OWNERS)))
+    scores = documents + lift[:, None] + noise - noise.mean(1, keepdims=True)
+    of_seeds = t.ppf(0.975, seeds - 1) * scores.mean(1).std(ddof=1) / math.sqrt(seeds)
+    expected = math.sqrt(of_seeds**2 + all_draws(scores.mean(0)) ** 2)
+    found = crossed_half_width(scores, OWNERS)
+    assert found == pytest.approx(expected, rel=0.02)
+    assert crossed_half_width(scores[::-1], OWNERS) == pytest.approx(found)

@@ -84,3 +84,10 @@ def test_pairs_apart_are_those_of_small_p() -> None:
     p = adjusted_p(values)[np.triu_indices(6, 1)]
     assert ((p > 0.035) & (p <= 0.05)).any()
     assert order(values).apart == (p <= 0.05).sum()
+
+
+def test_the_most_seeds_are_those_that_two_schemes_have() -> None:
+    values = np.full((4, 9), np.nan)
+    for i, seeds in enumerate((2, 9, 5, 7)):
+        values[i, :seeds] = RNG.normal(size=seeds)
+    assert order(values).seeds == 7

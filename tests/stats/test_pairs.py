@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from posenc_compare.stats.pairs import FEWEST, adjusted_p
 
@@ -100,3 +101,15 @@ def test_a_sample_of_flips_agrees_with_all_of_them(
     assert (abs(sample[known] - exact[known]) <= error).all()
     assert (sample[known] != exact[known]).any()
     assert (adjusted_p(values)[known] == sample[known]).all()
+
+
+def test_all_flips_of_fifteen_seeds_are_counted_and_of_more_the_plain_one() -> None:
+    d = np.random.default_rng(0).normal(0.9, 1, size=15)
+    signs = np.array([*itertools.product((1, -1), repeat=15)])
+    t = np.abs(np.asarray(stats.ttest_1samp(signs * d, 0, axis=1))[0])
+    one = float(np.asarray(stats.ttest_1samp(d, 0))[0])
+    expected = np.mean(t >= abs(one) * (1 - 1e-9))
+    assert 0.01 < expected < 0.2
+    assert adjusted_p([d, np.zeros(15)])[0, 1] == expected
+    far = 9 + np.random.default_rng(1).normal(size=24)
+    assert adjusted_p([far, np.zeros(24)])[0, 1] == 2**-14

@@ -42,26 +42,10 @@ def say(text: str) -> None:
 
 
 def answer(**changes: Any) -> str:
-    """Return an answer that is right but for some changes; None drops a field."""
-    body = {
-        "spec": found("request")["spec"],
-        "label": "evil",
-        "family": "absolute",
-        "source": "",
-        "status": "ok",
-        "error": "",
-        "trace": [],
-        "quantities": {},
-        "rows": [],
-        "arrays": {},
-        "corpus": None,
-        "provenance": {"seconds": 1.0},
-        **changes,
-    }
-    body["label"] = f"evil:how={Evil.now}"
-    body = {name: value for name, value in body.items() if value is not None}
-    whole = {"record": {"corpus": None, **body}}
-    return json.dumps(whole)
+    """Return an answer that is right but for some changes."""
+    right = found("cell").record().to_json() | {"status": "ok", "error": ""}
+    right |= {"quantities": {}, "rows": [], "provenance": {"seconds": 1.0}}
+    return json.dumps({"record": {**right, **changes}})
 
 
 LIES = {
@@ -79,11 +63,9 @@ DEEDS = {
 class Evil(Scheme):
     """Raise, die, pause or lie at the call of a hook."""
 
-    now = ""
-
     def __init__(self, geometry: Geometry, *, how: str = "", step: int = 0) -> None:
         super().__init__(geometry)
-        self.how = Evil.now = how
+        self.how = how
         self.step = step
         self.calls = 0
         self.weight = nn.Parameter(torch.zeros(()))

@@ -16,6 +16,8 @@ from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.variants import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)
+# Those that write a file that is whole or absent.
+CALLS = ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]
 WATCHED = ("open", "write", "fsync", "close", "replace", "unlink")
 
 

@@ -35,76 +35,125 @@ class Distance(Scheme):
         return distance
 
 
-@register("faulty_row", family="contextual", source="nobody 2026")
-class Row(Distance):
-    """Count the keys in the segments of the first row, for all rows."""
-
-    def scores(self, logits: Tensor, call: Call) -> Tensor:
-        keep = call.keep()[:1]
-        gates = (logits.sigmoid() * keep).flip(-1).cumsum(-1).flip(-1)
-        return logits - gates
-
-
-@register("faulty_first_decodes", family="bias", source="nobody 2026")
-class FirstDecodes(Distance):
-    """Decode every row at the positions of the first."""
-
-    def ids(self, ids: Tensor, call: Call) -> Tensor:
-        return super().ids(ids[:1] if call.past else ids, call)
+def bent(what: str, distance: Tensor, head: Tensor, q: Tensor, steps: Tensor) -> Tensor:
+    """Bend a distance in one wrong way."""
+    if what == "third_head":  # looks at the position of the query
+        return distance + (head > 1) * q / 64
+    if what == "far":  # grows with the position at distances beyond twenty
+        return distance * torch.where(distance > 20, 1 + q / 64, 1.0)
+    if what == "half":  # keeps distances in bfloat16, whatever it is given
+        return distance.bfloat16().double()
+    if what == "index":  # takes indices for positions beyond twenty tokens
+        return torch.where(steps.abs() > 20, steps.abs(), distance)
+    return distance
 
 
-@register("faulty_overhears", family="contextual", source="nobody 2026")
-class Overhears(Distance):
-    """Let the second head hear the first, and say nothing of it."""
+@register("faulty_distance", family="bias", source="nobody 2026")
+class FaultyDistance(Distance):
+    """Take the distance with one fault, as `what` says."""
 
-    def scores(self, logits: Tensor, call: Call) -> Tensor:
-        other = logits[:, :1].tanh()
-        return torch.cat([logits[:, :1], logits[:, 1:] + other], 1)
-
-
-@register("faulty_keys", family="contextual", source="nobody 2026")
-class Keys(Distance):
-    """Weigh the distance by the keys of all heads."""
+    def __init__(self, geometry: Geometry, *, what: str = "") -> None:
+        super().__init__(geometry)
+        self.what = what
 
     def pair_bias(self, call: Call) -> PairBias:
-        bias, weight = super().pair_bias(call), 1 + call.k.double().mean((1, 3)).tanh()
-        return lambda b, h, i, j: bias(b, h, i, j) * weight[b, j]
+        bias = super().pair_bias(call)
+        if self.what == "padded":  # divides by the place among all tokens of the row
+            return lambda b, h, i, j: bias(b, h, i, j) / (1 + i + call.past)
+        if self.what == "keys":  # weighs the distance by the keys of all heads
+            weight = 1 + call.k.double().mean((1, 3)).tanh()
+            return lambda b, h, i, j: bias(b, h, i, j) * weight[b, j]
+        return bias
 
-
-@register("faulty_third_head", family="bias", source="nobody 2026")
-class ThirdHead(Distance):
-    """Let the third head look at the position of the query."""
-
-    def bend(self, distance: Tensor, head: Tensor, q: Tensor, steps: Tensor) -> Tensor:
-        return distance + (head > 1) * q / 64
-
-
-@register("faulty_far", family="bias", source="nobody 2026")
-class Far(Distance):
-    """Grow with the position at distances beyond twenty."""
-
-    def bend(self, distance: Tensor, head: Tensor, q: Tensor, steps: Tensor) -> Tensor:
-        return distance * torch.where(distance > 20, 1 + q / 64, 1.0)
-
-
-@register("faulty_beyond", family="bias", source="nobody 2026")
-class Beyond(Distance):
-    """Clamp positions at the length it is built for."""
+    def pair(self, call: Call) -> tuple[Tensor, Tensor]:
+        q, k = super().pair(call)
+        if self.what == "moves" and call.past:  # the positions of the keys, in place
+            q, k = q.clone(), k.clone()
+            call.k_positions.add_(1)
+        if self.what == "last" and not call.causal:  # counts from the first key
+            q = k[:, : q.shape[1]]
+        return q, k
 
     def ids(self, ids: Tensor, call: Call) -> Tensor:
-        return super().ids(ids, call).clamp(max=self.geometry.length - 1)
+        if self.what == "first_decodes" and call.past:  # every row at its positions
+            ids = ids[:1]
+        if self.what == "beyond":  # clamps positions at the length it is built for
+            ids = ids.clamp(max=self.geometry.length - 1)
+        return super().ids(ids, call)
+
+    def bend(self, distance: Tensor, head: Tensor, q: Tensor, steps: Tensor) -> Tensor:
+        return bent(self.what, distance, head, q, steps)
 
 
-@register("faulty_remembers", family="rotary", source="nobody 2026")
-class Remembers(Rope):
-    """Turn more slowly once it has seen a position beyond those it is built for."""
+@register("faulty_process", family="bias", source="nobody 2026")
+class FaultyProcess(Alibi):
+    """Change the process when it is built, or in every call."""
 
-    longest = 0
+    built = False
+
+    def __init__(self, geometry: Geometry, *, what: str = "once") -> None:
+        if what == "seeds":
+            torch.manual_seed(0)
+        super().__init__(geometry)
+        if what == "default" or (what == "once" and not FaultyProcess.built):
+            torch.set_default_dtype(torch.float64)
+        FaultyProcess.built = True
+        self.what = what
+
+    def offset_bias(self, offsets: Tensor) -> Tensor:
+        if self.what == "seeds_python":
+            random.seed(0)
+        return super().offset_bias(offsets)
+
+
+@register("faulty_logits", family="contextual", source="nobody 2026")
+class FaultyLogits(Distance):
+    """Change logits with one fault, as `what` says."""
+
+    def __init__(self, geometry: Geometry, *, what: str = "") -> None:
+        super().__init__(geometry)
+        self.what = what
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        if self.what == "row":  # counts by the segments of the first row, for all rows
+            gates = (logits.sigmoid() * call.keep()[:1]).flip(-1).cumsum(-1).flip(-1)
+            return logits - gates
+        if self.what == "overhears":  # lets the second head hear the first
+            other = logits[:, :1].tanh()
+            return torch.cat([logits[:, :1], logits[:, 1:] + other], 1)
+        if self.what == "unmasked":  # reads other documents where there is no mask
+            keep = call.keep() if call.causal else torch.ones_like(call.keep())
+            mean = (logits.sigmoid() * keep).sum(-1, keepdim=True) / keep.sum(-1, True)
+            ids = call.q_positions[:, :, None] - call.k_positions[:, None]
+            return logits - mean * ids.abs()[:, None]
+        return logits
+
+
+@register("faulty_rope", family="rotary", source="nobody 2026", real=True)
+class FaultyRope(Rope):
+    """Rotate with one fault, as `what` says."""
+
+    def __init__(self, geometry: Geometry, *, what: str = "") -> None:
+        super().__init__(geometry)
+        self.what = what
+        self.longest = 0
 
     def angles(self, positions: Tensor) -> Tensor:
-        if positions.numel():
+        if self.what == "whole":  # by whole positions, though real ones are declared
+            positions = positions.long()
+        angles = super().angles(positions)
+        if self.what == "remembers" and positions.numel():  # turns more slowly later
             self.longest = max(self.longest, int(positions.max()))
-        return super().angles(positions) / max(1, self.longest / self.geometry.length)
+            angles = angles / max(1, self.longest / self.geometry.length)
+        return angles
+
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        if self.what == "gradient":  # cuts off one part in two
+            q = q / 2 + q.detach() / 2
+        rotated = super().query(q, positions, call)
+        if self.what == "writes" and not q.requires_grad:  # over what it is given
+            return q.copy_(rotated)
+        return rotated
 
 
 @register("faulty_caches", family="absolute", source="nobody 2026")
@@ -120,100 +169,21 @@ class Caches(Scheme):
         return x + self.codes.setdefault(str(positions.tolist()), code)
 
 
-@register("faulty_half", family="bias", source="nobody 2026")
-class Half(Distance):
-    """Keep distances in bfloat16, whatever it is given."""
+@register("faulty_fox", family="contextual", source="nobody 2026")
+class FaultyFox(Fox):
+    """Empty the state of earlier tokens, or take the mean of a long text from all."""
 
-    def bend(self, distance: Tensor, head: Tensor, q: Tensor, steps: Tensor) -> Tensor:
-        return distance.bfloat16().double()
-
-
-@register("faulty_seeds", family="bias", source="nobody 2026")
-class Seeds(Alibi):
-    """Seed torch when it is built."""
-
-    def __init__(self, geometry: Geometry) -> None:
-        torch.manual_seed(0)
+    def __init__(self, geometry: Geometry, *, what: str = "empties") -> None:
         super().__init__(geometry)
-
-
-@register("faulty_seeds_python", family="bias", source="nobody 2026")
-class SeedsPython(Alibi):
-    """Seed Python in every call."""
-
-    def offset_bias(self, offsets: Tensor) -> Tensor:
-        random.seed(0)
-        return super().offset_bias(offsets)
-
-
-@register("faulty_default", family="bias", source="nobody 2026")
-class Default(Alibi):
-    """Change the default dtype when it is built."""
-
-    def __init__(self, geometry: Geometry) -> None:
-        super().__init__(geometry)
-        torch.set_default_dtype(torch.float64)
-
-
-@register("faulty_once", family="bias", source="nobody 2026")
-class Once(Alibi):
-    """Change the default dtype when it is built the first time."""
-
-    built = False
-
-    def __init__(self, geometry: Geometry) -> None:
-        super().__init__(geometry)
-        if not Once.built:
-            torch.set_default_dtype(torch.float64)
-        Once.built = True
-
-
-@register("faulty_writes", family="rotary", source="nobody 2026")
-class Writes(Rope):
-    """Write the rotated queries over those it is given."""
-
-    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        rotated = super().query(q, positions, call)
-        return rotated if q.requires_grad else q.copy_(rotated)
-
-
-@register("faulty_empties", family="contextual", source="nobody 2026")
-class Empties(Fox):
-    """Empty the state of earlier tokens when it has read it."""
+        self.what = what
 
     def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor:
+        if self.what == "leaks" and x.shape[1] > 200:
+            x = x - x.mean(1, keepdim=True)
         state = super().token_state(x, past)
-        if past is not None:
+        if self.what == "empties" and past is not None:
             past.zero_()
         return state
-
-
-@register("faulty_moves", family="bias", source="nobody 2026")
-class Moves(Distance):
-    """Move the positions of the keys in place while decoding."""
-
-    def pair(self, call: Call) -> tuple[Tensor, Tensor]:
-        q, k = (ids.clone() for ids in super().pair(call))
-        if call.past:
-            call.k_positions.add_(1)
-        return q, k
-
-
-@register("faulty_leaks", family="contextual", source="nobody 2026")
-class Leaks(Fox):
-    """Take the mean of a long text from its tokens."""
-
-    def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor:
-        mean = x.mean(1, keepdim=True) if x.shape[1] > 200 else 0
-        return super().token_state(x - mean, past)
-
-
-@register("faulty_index", family="bias", source="nobody 2026")
-class Index(Distance):
-    """Take indices for positions beyond twenty tokens."""
-
-    def bend(self, distance: Tensor, head: Tensor, q: Tensor, steps: Tensor) -> Tensor:
-        return torch.where(steps.abs() > 20, steps.abs(), distance)
 
 
 @register("faulty_late", family="bias", source="nobody 2026")
@@ -228,35 +198,6 @@ class Late(Distance):
         bias = super().pair_bias(call)
         slope = self.slope if call.past < 16 else torch.ones_like(self.slope)
         return lambda b, h, i, j: bias(b, h, i, j) * slope[h]
-
-
-@register("faulty_unmasked", family="contextual", source="nobody 2026")
-class Unmasked(Scheme):
-    """Take the mean of a row over other documents too, where there is no mask."""
-
-    def scores(self, logits: Tensor, call: Call) -> Tensor:
-        keep = call.keep() if call.causal else torch.ones_like(call.keep())
-        mean = (logits.sigmoid() * keep).sum(-1, keepdim=True) / keep.sum(-1, True)
-        ids = call.q_positions[:, :, None] - call.k_positions[:, None]
-        return logits - mean * ids.abs()[:, None]
-
-
-@register("faulty_padded", family="bias", source="nobody 2026")
-class Padded(Distance):
-    """Divide the distance by the place of the query among all tokens of its row."""
-
-    def pair_bias(self, call: Call) -> PairBias:
-        bias = super().pair_bias(call)
-        return lambda b, h, i, j: bias(b, h, i, j) / (1 + i + call.past)
-
-
-@register("faulty_last", family="bias", source="nobody 2026")
-class Last(Distance):
-    """Count queries from the first key where there is no mask."""
-
-    def pair(self, call: Call) -> tuple[Tensor, Tensor]:
-        q, k = super().pair(call)
-        return (q if call.causal else k[:, : q.shape[1]]), k
 
 
 @register("faulty_order", family="bias", source="nobody 2026")
@@ -286,19 +227,17 @@ class Blind(Scheme):
         return torch.zeros(self.geometry.heads, len(offsets)).double()
 
 
-@register("faulty_noisy", family="absolute", source="nobody 2026")
-class Noisy(Scheme):
-    """Add noise from the global generator."""
+@register("faulty_code", family="absolute", source="nobody 2026")
+class FaultyCode(Scheme):
+    """Add noise of the global generator, or positions in the dtype of the tokens."""
+
+    def __init__(self, geometry: Geometry, *, what: str = "noisy") -> None:
+        super().__init__(geometry)
+        self.what = what
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x + torch.randn_like(x)
-
-
-@register("faulty_rounds", family="absolute", source="nobody 2026")
-class Rounds(Scheme):
-    """Compute with positions in the dtype of the tokens."""
-
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        if self.what == "noisy":
+            return x + torch.randn_like(x)
         return x + positions.to(x.dtype).sin()[..., None]
 
 
@@ -313,14 +252,6 @@ class Buffers(Scheme):
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         turn = positions.double().sin()[..., None]
         return x + (turn * self.get_buffer("table").double()).to(x.dtype)
-
-
-@register("faulty_gradient", family="rotary", source="nobody 2026")
-class Gradient(Rope):
-    """Cut the queries off from their gradient, but for one part in two."""
-
-    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return super().query(q / 2 + q.detach() / 2, positions, call)
 
 
 @register("faulty_misspelt", family="bias", source="nobody 2026")
@@ -366,27 +297,3 @@ class Wraps(Wrapper):
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__(geometry, Claims(geometry))
-
-
-@register("faulty_whole_rope", family="rotary", source="nobody 2026", real=True)
-class WholeRope(Rope):
-    """Rotate by whole positions, and declare real ones."""
-
-    def angles(self, positions: Tensor) -> Tensor:
-        return super().angles(positions.long())
-
-
-@register("faulty_whole_alibi", family="bias", source="nobody 2026", real=True)
-class WholeAlibi(Alibi):
-    """Round the distance, and declare real positions."""
-
-    def offset_bias(self, offsets: Tensor) -> Tensor:
-        return super().offset_bias(offsets.double().floor())
-
-
-@register("faulty_whole_code", family="absolute", source="nobody 2026", real=True)
-class WholeCode(Scheme):
-    """Add a code of the rounded position, and declare real ones."""
-
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x + positions.double().round()[..., None].to(x.dtype) / 100

@@ -1,9 +1,26 @@
-"""Processes of this machine: whose children they are, and when they are gone."""
+"""Processes: of Python, whose children they are, and when they are gone."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+
+def python(
+    *words: object, cwd: Path | None = None, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run Python in a process of its own, with changes of the environment."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, **environment},
+    )
 
 
 def fields(pid: int) -> list[str]:

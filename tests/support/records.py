@@ -144,11 +144,16 @@ def stored(folder: Path, records: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def curve(label: str, values: list[float], **changes: Any) -> dict[str, Any]:
+def curve(
+    label: str, values: list[float], *, quantity: str = "gain", **changes: Any
+) -> dict[str, Any]:
     """Return a trained record with a number at every length 8, 16, 32 ..."""
     made = record(label, "extrapolation", corpus_sha256="1", length=8, **changes)
-    made["quantities"] = {"gain": fact("curve", x="test length", title="bits")}
-    made["rows"] = [row(value, x=8 << i) for i, value in enumerate(values)]
+    facts = fact("curve", name=quantity, x="test length", title="bits")
+    made["quantities"] = {quantity: facts}
+    made["rows"] = [
+        row(value, quantity=quantity, x=8 << i) for i, value in enumerate(values)
+    ]
     return made
 
 
@@ -172,13 +177,10 @@ def trained(label: str, first: float, last: float | None) -> list[dict[str, Any]
     """Return six seeds whose change is `last - first`, with a spread around it."""
     found = []
     for seed, spread in enumerate(SPREAD):
-        one = curve(label, [first, (last or 0) + spread], seed=seed, task="language")
-        one["spec"]["measure"]["name"] = "extrapolation"
-        one["quantities"] = {
-            "bits_per_byte": {**fact("curve"), "name": "bits_per_byte"}
-        }
-        for part in one["rows"]:
-            part["quantity"] = "bits_per_byte"
+        points = [first, (last or 0) + spread]
+        chosen = {"quantity": "bits_per_byte", "task": "language"}
+        one = curve(label, points, seed=seed, **chosen)
+        one["quantities"]["bits_per_byte"] |= {"title": "", "x": ""}
         if last is None:
             one["rows"][1]["value"] = None
         found.append(one)

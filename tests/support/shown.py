@@ -4,6 +4,7 @@ import html
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -23,6 +24,13 @@ class Shown:
     rows: dict[str, list[str]] = field(default_factory=dict)
     bold: set[tuple[str, str]] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
+
+
+def refusal(done: Any) -> str:
+    """Return the one line of a command that refuses what it was given."""
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
 
 
 Show = Callable[..., list[Shown]]

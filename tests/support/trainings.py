@@ -9,6 +9,18 @@ from posenc_compare.tasks.corpus import load_corpus
 SIZES: dict[str, Any] = {"layers": 1, "width": 16, "heads": 2, "length": 8, "steps": 3}
 SIZES |= {"batch": 2, "longest": 2, "test_bytes": 64}
 
+WHOLE_RUN = """
+steps = 3
+layers = 1
+width = 16
+heads = 2
+length = 8
+longest = 2
+batch = 2
+test_bytes = 64
+seeds = 1
+"""
+
 
 def small(text: str | Path, **changes: Any) -> Training:
     """Return a training of three steps on the text in a file."""

@@ -9,7 +9,7 @@ import torch
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.setting import Convolution
 from posenc_compare.train.convolution import TAPS, Canon, CanonA, KVShift, Still
-from posenc_compare.train.decoder import Decoder, Layer
+from posenc_compare.train.decoder import Decoder
 
 T = TypeVar("T", bound=Still)
 
@@ -154,16 +154,3 @@ def test_a_convolution_leaves_the_other_weights_as_they_are(name: Convolution) -
         first, second = (f"layers.{i}.convolution" for i in (0, 1))
         part = next(iter(own)).removeprefix(f"{first}.")
         assert not torch.equal(own[f"{first}.{part}"], own[f"{second}.{part}"])
-
-
-def test_a_layer_projects_what_the_convolution_returns() -> None:
-    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0, convolution="canon_a")
-    model = model.double()
-    (layer,) = model.layers
-    assert isinstance(layer, Layer)
-    assert isinstance(layer.convolution, CanonA)
-    x = normal(1, SEQ, WIDTH)
-    q, k, v, seen = layer.projected(x)
-    close(seen[0], slow(layer.attention_norm(x)[0], layer.convolution.a))
-    for part, project in ((q, layer.query), (k, layer.key), (v, layer.value)):
-        assert torch.equal(part.transpose(1, 2).flatten(2), project(seen))

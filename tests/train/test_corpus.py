@@ -30,18 +30,6 @@ def test_standard_library_is_large_and_named_with_its_version() -> None:
     assert len(corpus.sha256) == 64
 
 
-def test_documents_are_either_trained_on_or_held_out(folder: Path) -> None:
-    corpus = load_corpus(str(folder))
-    trained = bytes(corpus.train.tolist())
-    total = sum(path.stat().st_size for path in folder.iterdir())
-    for held_out in (corpus.validation, corpus.test):
-        assert len(held_out) >= 2
-        for document in held_out:
-            assert document not in trained
-        assert 0.1 <= sum(map(len, held_out)) / total < 0.2
-    assert not set(corpus.validation) & set(corpus.test)
-
-
 def test_split_and_hash_do_not_depend_on_file_names(folder: Path) -> None:
     before = load_corpus(str(folder))
     names = sorted(folder.iterdir())
@@ -127,13 +115,6 @@ def test_copies_of_a_held_out_document_are_not_trained_on(folder: Path) -> None:
     trained = bytes(corpus.train.tolist())
     assert not any(text in trained for text in corpus.validation + corpus.test)
     assert not set(corpus.validation) & set(corpus.test)
-
-
-def test_a_missing_corpus_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="must be a file or a folder"):
-        load_corpus(str(tmp_path / "none"))
-    with pytest.raises(ConfigError, match="got an empty name"):
-        load_corpus("")
 
 
 def test_settings_are_chosen_on_other_windows_than_those_of_tests(folder: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc_compare.errors import ConfigError
 from posenc_compare.measures.cost import cost
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.canonical import canonical
@@ -78,11 +77,6 @@ def test_the_last_steps_and_tests_are_without_positions(
         assert scheme.name == "nope"
 
 
-def test_dropped_from_the_start_is_no_position_at_all(setting: Training) -> None:
-    nope = trained("nope", replace(setting, drop=0.0))
-    assert torch.equal(trained("rope", replace(setting, drop=1.0)).losses, nope.losses)
-
-
 @pytest.mark.parametrize("stopped", [4, KEPT, 11, STEPS])
 def test_a_training_goes_on_where_it_was_stopped(
     stopped: int, setting: Training
@@ -139,17 +133,3 @@ def test_minus_zero_is_zero(setting: Training) -> None:
     for name in ("drop", "scheme_rate", "weight_decay"):
         spec = replace(setting, **{name: -0.0}).spec()
         assert canonical(spec) == canonical(replace(setting, **{name: 0.0}).spec())
-
-
-@pytest.mark.parametrize("share", [1e-9, 0.04])
-def test_a_share_of_less_than_a_step_is_refused(
-    share: float, setting: Training
-) -> None:
-    with pytest.raises(ConfigError, match="drop must be 0 or a step of 12 at least"):
-        replace(setting, drop=share)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.1])
-def test_a_share_is_between_none_and_all(share: float, setting: Training) -> None:
-    with pytest.raises(ConfigError, match="drop must be a number from 0 to 1, got"):
-        replace(setting, drop=share)

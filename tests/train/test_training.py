@@ -15,12 +15,13 @@ from support.trainings import small
 from torch import Tensor
 
 from posenc_compare.check import built_in
-from posenc_compare.errors import ConfigError, NonFiniteError, PluginError
+from posenc_compare.errors import NonFiniteError, PluginError
 from posenc_compare.measures.extrapolation import extrapolation
 from posenc_compare.records.cells import Cell
 from posenc_compare.registry import SCHEMES
 from posenc_compare.run.compute import compute
 from posenc_compare.schemes import Geometry, Scheme, Variant
+from posenc_compare.schemes.alibi import Alibi
 from posenc_compare.schemes.contract import schemes_for_length
 from posenc_compare.settings.setting import Norm
 from posenc_compare.settings.training import Training
@@ -190,12 +191,6 @@ def test_logits_of_query_and_key_start_at_one_size(name: str) -> None:
     assert start == pytest.approx((16 * products) ** -0.5)
 
 
-@pytest.mark.parametrize("name", BEYOND)
-def test_positions_of_several_axes_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name}: needs positions of {AXES[name]} "):
-        Decoder(Variant(name), 1, GEOMETRY, seed=0)
-
-
 def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
     runs = []
     for noise in (1, 2):
@@ -207,22 +202,6 @@ def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
     assert all(torch.equal(weights[key], again[key]) for key in weights)
     assert first[0] == pytest.approx(8.7, abs=0.7)
     assert first[-1] < 3.5
-
-
-def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> None:
-    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
-    trainer = Trainer(model, text(corpus, 1), SETTING)
-    rates: list[list[float]] = []
-
-    def note(units: int) -> None:
-        rates.append([group["lr"] for group in trainer.optimiser.param_groups])
-
-    trainer.train(Progress(note))
-    for step, (matrices, vectors, tables) in enumerate(rates):
-        fall = (1 + math.cos(math.pi * (step - 3) / 27)) / 2
-        share = (step + 1) / 3 if step < 3 else 0.1 + 0.9 * fall
-        assert matrices == vectors == pytest.approx(1e-2 * share)
-        assert tables == pytest.approx(1e-2 * share * 32**0.5)
 
 
 def test_a_step_leaves_no_tensor_behind(corpus: Corpus) -> None:
@@ -426,20 +405,6 @@ def test_a_task_whose_windows_are_compared_counts_every_place(
         extrapolation(Variant("nope"), setting, Progress())
 
 
-def test_extrapolation_says_where_a_scheme_ends(corpus: Corpus, tmp_path: Path) -> None:
-    setting = small(tmp_path / "text.txt", longest=4)
-    ticks: list[int] = []
-    result = extrapolation(Variant("learned"), setting, Progress(ticks.append))
-    bits = {row.x: row for row in result.rows if row.quantity == "bits_per_byte"}
-    assert bits[8].value is not None
-    assert bits[16].value is bits[32].value is None
-    assert bits[32].note == "not defined beyond 8"
-    assert sum(ticks) == setting.work
-    assert len(result.arrays["position_bits"]) == 8
-    rows = extrapolation(Variant("nope"), setting, Progress(ticks.append)).rows
-    assert all(row.value is not None for row in rows)
-
-
 def test_a_reading_that_cannot_be_costs_no_other(
     corpus: Corpus, tmp_path: Path
 ) -> None:
@@ -476,51 +441,19 @@ def test_a_compiled_network_trains_to_the_same_losses(
     assert modes == ["reduce-overhead"]
 
 
-def test_training_that_diverges_stops_at_once(corpus: Corpus) -> None:
-    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
-    with torch.no_grad():
-        model.embedding.weight[0, 0] = math.nan
-    steps: list[int] = []
-    with pytest.raises(NonFiniteError, match="loss became nan at step 0"):
-        Trainer(model, text(corpus), SETTING).train(Progress(steps.append))
-    assert steps == []
-
-
-NAN_BEYOND = '''
-from posenc_compare.schemes import Scheme, register
-
-@register("nan_beyond", family="rotary")
-class NanBeyond(Scheme):
-    """The logarithm of what is left of the trained length."""
-    def query(self, q, positions):
-        left = (self.geometry.length - positions).double().log()
-        return q * (1 + 0 * left).to(q)[..., None, :, None]
-'''
-
-
 @pytest.mark.parametrize("length", [4, 8])
 def test_a_scheme_that_gives_nan_beyond_its_length_has_failed(
-    corpus: Corpus, tmp_path: Path, registered: Any, length: int
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
-    plugin = tmp_path / "nan_beyond.py"
-    plugin.write_text(NAN_BEYOND)
-    registered(plugin)
+    def bias(self: Alibi, offsets: Tensor) -> Tensor:
+        left = (self.geometry.length - offsets.abs()).double().log()
+        return (0 * left).expand(self.geometry.heads, -1)  # -inf at the length itself
+
+    monkeypatch.setattr(Alibi, "offset_bias", bias)
     setting = replace(small(tmp_path / "text.txt", longest=2), length=length)
-    record = compute(
-        Cell(Variant("nan_beyond"), "extrapolation", setting, 1), Progress()
-    )
+    record = compute(Cell(Variant("alibi"), "extrapolation", setting, 1), Progress())
     assert (record.status, record.rows) == ("failed", ())
     assert "non-finite" in record.error
-
-
-def test_a_gradient_that_is_not_finite_is_named(corpus: Corpus) -> None:
-    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
-    table = model.get_parameter("schemes.0.table")
-    table.register_hook(lambda gradient: gradient * math.inf)
-    with pytest.raises(
-        NonFiniteError, match=r"gradient of schemes\.0\.table .* step 0"
-    ):
-        Trainer(model, text(corpus), SETTING).train(Progress())
 
 
 class Saving(CheckpointStore):
