@@ -191,31 +191,43 @@ def test_all_schemes_of_several_axes_serve_them() -> None:
 WHOLE = {"learned_2d", "rope_dinov3", "decomposed", "cape:centred=true"}
 
 
-@pytest.mark.parametrize("padding", [False, True], ids=["packed", "padded"])
+@pytest.mark.parametrize("other", [0, 2, -1])
 @pytest.mark.parametrize("label", [*NAMES, "cape:centred=true"])
 def test_a_scheme_that_places_tokens_by_all_ids_refuses_several_texts(
-    label: str, padding: bool
+    label: str, other: int
 ) -> None:
     name, *centred = label.split(":")
     scheme = make(name, **({"centred": True} if centred else {}))
     ids = ids_for(scheme, 8, columns=4)
     both = torch.cat([ids, ids[:4]])
-    other = 0 if padding else 2
     mask = Mask(segments=torch.tensor([[1] * 8 + [other] * 4]))
-    if label in WHOLE and not (padding and scheme.facts.axes == 2):
+    if label in WHOLE:
         with pytest.raises(ConfigError, match=f"^{scheme.name}: needs one text or im"):
             Session(scheme, both, mask=mask)
         return
     Session(scheme, both, mask=mask)
 
 
-def test_padding_with_ids_beyond_an_image_is_refused() -> None:
+def test_padding_of_an_image_is_left_out_by_placed() -> None:
     scheme = make("learned_2d")
     ids = torch.cat([ids_for(scheme, 8, columns=4), torch.full((4, 2), 9)])
     mask = Mask(causal=False, segments=torch.tensor([[1] * 8 + [0] * 4]))
     with pytest.raises(ConfigError, match="places tokens by all ids, got segments"):
         Session(scheme, ids, mask=mask)
-    Session(make("rope_2d"), ids, mask=mask)
+    session = Session(scheme, ids, mask=mask, placed=torch.arange(12) < 8)
+    alone = Session(scheme, ids[:8], mask=BOTH)
+    assert torch.equal(session.places[:8], alone.places)
+
+
+def test_a_session_of_several_texts_is_compiled_in_one_graph() -> None:
+    scheme, segments = make("shape").eval(), torch.ones(1, 6, dtype=torch.long)
+
+    def embedded(x: Tensor, ids: Tensor, segments: Tensor) -> Tensor:
+        return Session(scheme, ids, mask=Mask(segments=segments)).embed(x)
+
+    given = normal(1, 6, scheme.geometry.model_dim), torch.arange(6), segments
+    compiled = torch.compile(embedded, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(*given), embedded(*given))
 
 
 def test_segments_must_have_the_rows_of_the_positions() -> None:

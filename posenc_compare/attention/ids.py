@@ -122,22 +122,28 @@ def check_apart(scheme: Scheme, ids: Tensor, placed: Tensor) -> None:
         ids: `filled`, with the first id that a sequence has.
         placed: `(..., seq)` bool.
     """
-    if _others_move(scheme, ids, placed.to(ids.device)):
+    there = placed.to(ids.device)
+    if _others_move(scheme, filled(ids, there, scheme.facts.axes), there):
         raise ConfigError(
             f"{scheme.name}: needs a position for every token, since it places each "
             f"by all ids, got placed; rope and rope_2d serve tokens without one"
         )
 
 
-def check_segments(scheme: Scheme, ids: Tensor, segments: Tensor) -> None:
+def check_segments(
+    scheme: Scheme, ids: Tensor, segments: Tensor, placed: Tensor | None
+) -> None:
     """Raise `ConfigError` if tokens of one segment move those of another.
 
     Args:
         scheme: that places tokens, or draws from their ids.
         ids: `(seq,)` or `(batch, seq)`; several axes have a last axis more.
-        segments: `(batch, seq)`; 0 is padding, whose place does not matter.
+        segments: `(batch, seq)`.
+        placed: `(batch or 1, seq)` bool; the places of others do not matter.
     """
     if not (scheme.acts_at("positions") or scheme.acts_at("draw")):
+        return
+    if torch.compiler.is_compiling():  # a graph cannot depend on their numbers
         return
     segments = segments.to(ids.device)
     last = () if scheme.facts.axes == 1 else (scheme.facts.axes,)
@@ -152,12 +158,14 @@ def check_segments(scheme: Scheme, ids: Tensor, segments: Tensor) -> None:
     rows, segments = ids.expand(*batch, *last), segments.expand(batch)
     for number in segments.unique().tolist():
         there = segments == number
+        if placed is not None:
+            there = there & placed.to(ids.device)
         held = there.any(dim=-1)
-        if number and _others_move(scheme, rows[held], there[held]):
+        if _others_move(scheme, rows[held], there[held]):
             raise ConfigError(
                 f"{scheme.name}: needs one text or image in each row, since it places "
-                f"tokens by all ids, got segments; a row for each, with padding "
-                f"numbered 0 and ids among the others, would work"
+                f"tokens by all ids, got segments; a row for each would work, with "
+                f"placed, False at padding"
             )
 
 
@@ -173,16 +181,25 @@ def _others_move(scheme: Scheme, ids: Tensor, there: Tensor) -> bool:
     axis = -1 if axes == 1 else -2
     kept = there if axes == 1 else there[..., None]
     flipped = filled(ids.flip(axis), there.flip(-1), axes).flip(axis)
-    own = ask_positions(scheme, ids, None)
-    drawn = ask_draw(scheme, own, None)
+    own, drawn = _placed_by(scheme, ids)
     for others in (filled(ids, there, axes), flipped):
-        moved = ask_positions(scheme, others, None)
+        moved, again = _placed_by(scheme, others)
         if (kept & (moved != own)).any():
             return True
-        again = ask_draw(scheme, moved, None)
-        if drawn is not None and again is not None and (again != drawn).any():
+        if drawn is None or again is None:
+            if drawn is not again:
+                return True
+        elif not torch.equal(drawn, again):
             return True
     return False
+
+
+def _placed_by(scheme: Scheme, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return where a scheme places ids, and what it draws, as a session does."""
+    places = ask_positions(scheme, ids, None)
+    real = places.is_floating_point()
+    kept = places if real == ids.is_floating_point() else ids
+    return places, ask_draw(scheme, kept, None)
 
 
 def check_finite(positions: Tensor) -> None:

@@ -162,7 +162,7 @@ class Session:
         self.start = self.end = 0
         self.extend(self.length if fed is None else fed)
         if self.mask.segments is not None and not self.crosses:
-            check_segments(first, given, self.mask.segments)
+            check_segments(first, given, self.mask.segments, self.placed)
 
     def extend(self, count: int = 1) -> None:
         """Begin the next pass, of `count` more tokens.
