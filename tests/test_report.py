@@ -43,12 +43,11 @@ def some_records(texts: list[str]) -> list[dict[str, Any]]:
     return made
 
 
-def test_a_thousand_hostile_texts_add_no_element() -> None:
+def test_hundreds_of_hostile_texts_add_no_element() -> None:
     rng = random.Random(0)
     benign = page(some_records([f"word{i}" for i in range(50)]))
     benign.check()
-    count = 0
-    for _ in range(20):
+    for _ in range(8):
         texts: dict[str, str] = {}
         while len(texts) < 50:
             text = "".join(rng.choices(PIECES, k=rng.randint(1, 3)))
@@ -56,8 +55,6 @@ def test_a_thousand_hostile_texts_add_no_element() -> None:
         found = page(some_records([*texts.values()]), title=rng.choice(PIECES))
         found.check()
         assert found.elements == benign.elements
-        count += len(texts)
-    assert count == 1000
 
 
 def test_hostile_texts_are_there_to_be_read() -> None:

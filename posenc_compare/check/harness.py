@@ -56,22 +56,22 @@ class Subject:
         given = {"model_dim": WIDTH, "heads": HEADS, "length": length, **sizes}
         geometry = Geometry(**given, lengths=self.lengths)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+            torch.default_generator.manual_seed(0)
             scheme = self.variant.build(geometry).double().eval()
         with torch.no_grad():
             for number, parameter in enumerate(scheme.parameters()):
                 parameter += noise * normal(*parameter.shape, seed=100 + number)
         return scheme
 
-    def limit(self, length: int, dtype: torch.dtype) -> int:
-        """Return the number of defined positions of a scheme built for `length`.
+    def limit(self, layer: "Layer", length: int, dtype: torch.dtype) -> int:
+        """Return the number of defined positions of a layer built for `length`.
 
         It is `length`, or less if the scheme raises `UndefinedPositionError`.
         """
-        layer = Layer(self.build(length, noise=0, model_dim=64, heads=8).to(dtype))
         last = self.positions(1, start=length - 1, length=length)
+        x = tokens(1, width=layer.scheme.geometry.model_dim).to(dtype)
         try:
-            layer(tokens(1, width=64).to(dtype), last)
+            layer(x, last)
         except UndefinedPositionError as error:
             return error.limit
         return length
@@ -109,8 +109,9 @@ class Layer:
     def heads(self, x: Tensor, role: int) -> Tensor:
         """Project `(batch, seq, width)` to `(batch, heads, seq, head_dim)`."""
         heads = self.scheme.geometry.heads
-        weight = normal(x.shape[-1], x.shape[-1], seed=10 + role) / x.shape[-1] ** 0.5
-        return (x @ weight.to(x.dtype)).unflatten(-1, (heads, -1)).transpose(1, 2)
+        weight = fixed(x.shape[-1], x.shape[-1], seed=10 + role)
+        weight = (weight / x.shape[-1] ** 0.5).to(x.dtype)
+        return (x @ weight).unflatten(-1, (heads, -1)).transpose(1, 2)
 
     def __call__(
         self,
@@ -168,7 +169,10 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
+fixed = functools.lru_cache(maxsize=64)(normal)  # small tensors that nobody changes
+
+
 def tokens(count: int, *, batch: int = 2, seed: int = 0, width: int = WIDTH) -> Tensor:
     """Return token vectors `(batch, count, width)`; a prefix has the same vectors."""
-    drawn = normal(batch, 128, width, seed=seed)
+    drawn = fixed(batch, 128, width, seed=seed)
     return drawn.repeat(1, math.ceil(count / 128) or 1, 1)[:, :count].clone()

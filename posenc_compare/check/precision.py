@@ -68,7 +68,7 @@ def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
     # bfloat16 rounds 15962 and 15966 to the same number. Arithmetic on positions in
     # bfloat16 would give both the same code.
     layer = Layer(subject.build(LONG, noise=0))
-    start = max(0, min(start, subject.limit(LONG, torch.bfloat16) - 17))
+    start = max(0, min(start, subject.limit(layer, LONG, torch.bfloat16) - 17))
     x = tokens(1).bfloat16().expand(2, 2, WIDTH)
     places = torch.cat(
         [subject.positions(1, start=start + n, length=LONG) for n in (0, 12, 16)]

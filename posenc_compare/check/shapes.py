@@ -145,7 +145,7 @@ def _outputs_are_finite(subject: Subject, length: int) -> None:
         scheme = subject.build(length, noise=noise, model_dim=64, heads=8)
         layer = Layer(scheme.to(dtype))
         x = tokens(4, batch=1, width=64).to(dtype)
-        start = max(0, subject.limit(length, dtype) - 4)
+        start = max(0, subject.limit(layer, length, dtype) - 4)
         logits = layer.logits(x, subject.positions(4, start=start, length=length))
         expect(not logits.isnan().any(), f"no NaN in {dtype}", "NaN")
         seen = logits[..., torch.ones(4, 4).tril().bool()]

@@ -452,18 +452,16 @@ def test_signal_storms_leave_a_checkpoint_and_no_traceback(
     words += ["--set=layers=1,width=16,heads=2"]
     words += ["--set=length=8,batch=2,longest=2,test_bytes=64"]
     words += ["--set=checkpoint_every=0.1", "--out", str(tmp_path / "run")]
-    draw = random.Random(0)
-    for _ in range(2):
-        process = start(*words)
-        wait_for(lambda: [*(tmp_path / "run").glob("ckpt/*/checkpoint")])
-        for _ in range(40):
-            number = draw.choice([signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1])
-            if process.poll() is None:
-                process.send_signal(number)
-        _, said = process.communicate(timeout=60)
-        assert "Traceback" not in said
-        # Once the records are safe, a signal ends the process as any other.
-        assert process.returncode in (130, -signal.SIGHUP, -signal.SIGTERM, -10), said
+    process, draw = start(*words), random.Random(0)
+    wait_for(lambda: [*(tmp_path / "run").glob("ckpt/*/checkpoint")])
+    for _ in range(40):
+        number = draw.choice([signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1])
+        if process.poll() is None:
+            process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert "Traceback" not in said
+    # Once the records are safe, a signal ends the process as any other.
+    assert process.returncode in (130, -signal.SIGHUP, -signal.SIGTERM, -10), said
 
 
 def test_a_folder_that_goes_is_noticed_before_the_next_write(
