@@ -83,6 +83,10 @@ def test_schemes_without_the_longest_length_count_where_they_can() -> None:
     found = by_name(records)
     assert found.loc[("bits at 32", "the size"), "n"] == 11
     assert found.loc[("bits at 8", "the size"), "n"] == 12
+    for one in records:
+        for each in one["rows"]:
+            each["value"] = None if (each["x"] or 0) > 8 else each["value"]
+    assert predictions(labelled(records)).empty  # of one length alone
 
 
 def test_each_training_setting_has_outcomes_of_its_own() -> None:

@@ -524,8 +524,12 @@ def test_each_scheme_has_its_best_of_many_values(show: Show, higher: bool) -> No
             ("c", 0.5, 0.1, "16", "3 to 1 *"),
         )
     ]
+    for one in lone:  # ahead of `a` at a value that `c` lacks
+        if (one["label"], one["spec"]["setting"]["steps"]) == ("b", 8):
+            one["rows"][0]["value"] -= sign * 0.11
     (table,) = show(lone, "--by", "steps")
     assert table.head[0] == "1"  # which all schemes have
+    assert [cells[-1] for cells in table.rows.values()] == ["1 to 3 *", "2", "3 to 1 *"]
 
 
 def test_four_values_stand_side_by_side_in_their_order(show: Show) -> None:
@@ -541,7 +545,11 @@ def test_a_change_is_of_common_seeds_and_means_are_of_all(show: Show) -> None:
     made = budgets({"a": {10: [9.0, 1.0, 2.0, 4.0], 40: [0.0, 2.0, 2.5, 5.5]}})
     made[4]["rows"] = []  # seed 0 has no number at 40 steps
     made += bits(stepped("a", [9.0], first=4, status="failed", steps=10))
+    made += budgets({"b": {10: [1.0]}}) + bits(stepped("b", [2.0], 1, steps=40))
+    for one in made[-2:]:
+        one["rows"][0]["note"] = "of its own value"
     (table,) = show(made, "--by", "steps")
+    assert table.rows["b"][2] == "n/a"
     assert table.rows["a"] == [
         f"{cell([9, 1, 2, 4])} (n = 4)",  # of five
         f"{cell([2, 2.5, 5.5])} (n = 3)",
@@ -585,14 +593,14 @@ def test_a_pair_is_reversed_if_a_value_claims_it_and_schemes_need_a_number(
 def test_lengths_are_those_that_all_values_have(show: Show) -> None:
     made = bits(
         [
-            *trained("a", [1.0, 2.0, 3.0], steps=10),
-            *trained("a", [1.5, 2.5], steps=40),
+            *trained("a", [1.0, 9.0, 2.0, 3.0], steps=10),
+            *trained("a", [1.5, 9.0, 2.5], steps=40),
         ]
     )
     found = show(made, "--by", "steps")
     assert [one.title.partition(" by")[0] for one in found] == [
         "score at 8",
-        "score at 16",
+        "score at 32",
     ]
     assert found[1].rows["a"] == ["2.000", "2.500", "0.500"]
 

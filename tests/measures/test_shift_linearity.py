@@ -28,6 +28,7 @@ def test_sinusoids_shift_by_a_rotation() -> None:
         value = rows["linear_residual", k].value
         assert value is not None
         assert value < 1e-11  # float64 rounding times the condition of the codes
+        assert rows["linear_residual", k].note == "rounding"
 
 
 def test_integers_need_the_constant() -> None:
@@ -35,6 +36,7 @@ def test_integers_need_the_constant() -> None:
     assert (rows["affine_residual", 64].value or 0) < 1e-12
     # The best multiple of p for p + k misses by about k / (2 * spread of p).
     assert (rows["linear_residual", 64].value or 0) > 0.1
+    assert rows["linear_residual", 64].note != "rounding"
 
 
 @pytest.mark.parametrize("affine", [False, True])

@@ -69,18 +69,26 @@ def test_the_partial_correlation_is_that_of_what_the_control_leaves() -> None:
     assert np.isnan(itself.given)
 
 
-def test_rounding_predicts_nothing() -> None:
-    noise = np.linspace(1e-16, 1e-14, 20)
-    found = correlation(noise, np.arange(20.0), Z, FAMILIES)
+def test_rounding_predicts_nothing_and_is_predicted_by_nothing() -> None:
+    noise, rise = np.linspace(1e-16, 1e-14, 20), np.arange(20.0)
+    for x, y in ((noise, rise), (rise, noise)):
+        found = correlation(x, y, Z, FAMILIES)
+        assert found is not None
+        assert np.isnan([found.rho, found.p, *found.over_schemes]).all()
+
+
+def test_no_draw_is_better_than_the_same_order() -> None:
+    found = correlation(np.arange(20.0), np.arange(20.0), Z, FAMILIES)
     assert found is not None
-    assert np.isnan([found.rho, found.p, *found.over_schemes]).all()
+    assert found.over_schemes == pytest.approx((1, 1))
+    assert found.p == 1 / 10_000  # the observed order is one of all
 
 
 def test_families_are_drawn_whole() -> None:
-    # Copies of six schemes as families: the draws are those of the six.
-    x, y = X[:6], Y[:6]
-    alone = correlation(x, y, Z[:6], FAMILIES[:6])
-    copied = [np.repeat(one, 3) for one in (x, y, Z[:6], np.arange(6))]
+    # Copies of seven schemes as families: the draws are those of the seven.
+    x, y = np.arange(7.0), np.array([1.0, 0, 2, 3, 4, 6, 5])
+    alone = correlation(x, y, Z[:7], FAMILIES[:7])
+    copied = [np.repeat(one, 3) for one in (x, y, Z[:7], np.arange(7))]
     found = correlation(*copied)
     assert alone is not None
     assert found is not None
