@@ -83,10 +83,14 @@ def scores_of(batch: Batch, case: str) -> Tensor:
 
 
 def measured(
-    monkeypatch: pytest.MonkeyPatch, task: type[Made], name: str, length: int
+    monkeypatch: pytest.MonkeyPatch,
+    task: type[Made],
+    name: str,
+    length: int,
+    **more: Any,
 ) -> tuple[dict[Any, Any], Result]:
     """Return rows by quantity, length and case of a network that is not trained."""
-    setting = Training(task=name, length=length, longest=2, test_bytes=8)
+    setting = Training(task=name, length=length, longest=2, test_bytes=8, **more)
     own = Variant("rope").build(Geometry(model_dim=8, heads=1, length=length))
     trainer = SimpleNamespace(
         task=task(setting),
@@ -130,3 +134,14 @@ def test_windows_of_the_training_length_alone_are_the_sliding_ones(
     assert rows["sliding_bits_per_byte", None, ""] == 4
     truncated = {x: v for (q, x, _), v in rows.items() if q.startswith("truncated")}
     assert truncated == {2: 2}
+
+
+def test_tests_by_length_alone_have_no_scaling_and_no_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, _ = measured(monkeypatch, Sliding, "language", 4, tests="lengths")
+    assert {*rows} == {
+        ("training_bits", None, ""),
+        ("bits_per_byte", 4, ""),
+        ("bits_per_byte", 8, ""),
+    }

@@ -135,6 +135,7 @@ def test_random_ids_are_those_of_a_test() -> None:
     ("scheme", "convolution"),
     [
         *((name, "none") for name in ("alibi", "rope", "nope", "fox", "shaw", "sink")),
+        ("t5_bias", "none"),  # whose queries start smaller
         ("rope", "canon"),
         ("nope", "kv_shift"),
     ],
@@ -223,7 +224,12 @@ def test_numbers_of_a_scheme_that_has_none_give_a_reason() -> None:
     expected = stats.spearmanr(after / before, spread)[0]
     assert coded["token_move", None, ""] == pytest.approx(expected)
     assert len(spread) == 32
-    assert coded["token_size", None, "start"] == pytest.approx(1, abs=0.1)
+    model, _, _ = network("sinusoidal")
+    start = model.embedding.weight.detach().double().square().mean(dim=0) * 32
+    assert before == pytest.approx(start.sqrt().numpy())
+    for case, sizes in (("start", before), ("", after)):
+        wanted = math.sqrt((sizes**2).mean())
+        assert coded["token_size", None, case] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_maps_are_those_of_the_trained_scheme() -> None:
