@@ -132,6 +132,9 @@ def test_seeds_in_common_decide_whether_there_is_a_p() -> None:
     assert curves.lines[-1] == "no p, for 6 seeds are needed: nope"
     cells: dict[str, Any] = {str(name): cell for name, cell, _ in curves.rows}
     assert [cells[name].n for name in ("alibi", "nope")] == [6, 3]
+    rest[0]["rows"][1] |= {"value": None, "note": "lost"}
+    (curves, _) = tables(rest)
+    assert as_latex([curves]).count("n = 5") == 1  # at 16
 
 
 def test_a_difference_that_is_rounding_is_none() -> None:
