@@ -98,8 +98,8 @@ def test_numbers_of_all_cases_and_places_are_compared() -> None:
         ]
         return Record.from_json(one)
 
-    said = difference(of(1, 2, 3), of(1.5, 2.2, 3))
-    assert said == ["2 numbers, by up to 3.3e-01 relative (gain p 1.0)"]
+    said = difference(of(1, 2, 3), of(1.1, 3, 3))
+    assert said == ["2 numbers, by up to 3.3e-01 relative (gain p 2.0)"]
     assert difference(of(1, 2, 3), of(1, 2, 4))[0].endswith(
         "2.5e-01 relative (gain q 1.0)"
     )

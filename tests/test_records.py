@@ -338,10 +338,13 @@ def test_a_training_takes_time_by_its_steps_and_its_task() -> None:
         return timed(seconds, of=Training(), measure=name, **facts)
 
     records = [trained(20, "copy", 10), trained(700, "language", 100)]
+    cells = []
     for task, seconds in (("copy", 60.0), ("language", 210.0), ("sort", 0.0)):
         setting = Training(task=task, steps=30, corpus_sha256="1")
         cell = Cell(Variant("rope"), "extrapolation", setting, 1)
         assert seconds_of([cell], records, 1) == seconds
+        cells.append(cell)
+    assert seconds_of(cells[1::-1], records, 9) == 210.0  # of the longest
 
 
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])

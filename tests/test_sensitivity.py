@@ -90,6 +90,12 @@ def test_nothing_reversed_is_said_and_few_seeds_claim_nothing(tmp_path: Path) ->
     assert few == ("no order: 5 seeds, 6 are needed",)
 
 
+def test_what_is_absent_comes_before_what_is_there(tmp_path: Path) -> None:
+    records = [trained("a", 0, 2.0, convolution=name) for name in ("canon", "none")]
+    folder = stored(tmp_path / "run", records)
+    assert [*load_by([folder], ["convolution"], print)] == ["none", "canon"]
+
+
 def test_headlines_that_rank_are_shown_and_others_not(tmp_path: Path) -> None:
     records = made()
     for one in records:

@@ -316,6 +316,12 @@ def test_schemes_of_two_processors_stand_side_by_side_and_a_line_says_so() -> No
         "records of processors that calculate differently: AVX2 made nope; "
         "AVX512 X made rope"
     ]
+    for one in made:  # of whose numbers one is a time
+        time = {**one["quantities"]["gain"], "name": "time", "repeatable": False}
+        one["quantities"]["time"] = time
+        one["rows"].append(row(2.0, quantity="time"))
+    labels = {one.label for one in labelled(made, said.append)}
+    assert labels == {"rope [cpu=AVX512 X]", "nope [cpu=AVX2]"}
 
 
 def test_records_of_other_code_share_no_mean() -> None:
