@@ -261,6 +261,9 @@ def test_a_measure_of_one_seed_has_the_first_that_is_asked_for(
     monkeypatch.setattr("posenc_compare.run.plan.MANY", len(seeds))
     with pytest.raises(ConfigError, match=f"at most {len(seeds)} cells, got"):
         plan(*asked)
+    fewer = replace(settings, probe_seeds=seeds[:1])  # than trainings have
+    assert fewer.seeds_of("shift_error") == seeds[:1]
+    assert fewer.seeds_of("extrapolation") == seeds
 
 
 class Numbered(Cell):

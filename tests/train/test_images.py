@@ -1,5 +1,6 @@
 """Tasks of images: what they hold, and that positions decide the answer."""
 
+import itertools
 import sys
 from typing import Any
 
@@ -60,6 +61,13 @@ def test_tokens_and_classes_are_in_range(name: str) -> None:
     assert task.test(16).targets.unique().tolist() == [
         *range(task.first_class, facts["vocabulary"])
     ]
+
+
+@EVERY
+def test_each_split_and_each_seed_has_images_of_its_own(name: str) -> None:
+    choices: list[dict[str, Any]] = [{}, {"split": "validation"}, {"seed": 1}]
+    tests = [task_of(name, **more).test(64).tokens for more in choices]
+    assert not any(a.equal(b) for a, b in itertools.combinations(tests, 2))
 
 
 @EVERY
