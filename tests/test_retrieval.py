@@ -83,8 +83,9 @@ def test_the_table_has_wilson_intervals_and_where_bits_mislead() -> None:
         "bits mislead at 2048: pi has fewer bits of text than yarn, and finds 0.33 of "
         "the needles, not 0.83",
     )
-    lines = misled(retrieval_rows(made(pi=25)))
-    assert [line for line in lines if "2048" in line] == []
+    for pi in (25, 24):  # as many, or fewer and in the same interval
+        lines = misled(retrieval_rows(made(pi=pi)))
+        assert [line for line in lines if "2048" in line] == []
     assert misled(retrieval_rows(made(5))) == []  # too few seeds for a test
     assert retrieval_tables([]) == []
 
@@ -133,6 +134,8 @@ def test_needles_decide_before_bits() -> None:
     assert found.rules == ("yarn",)
     assert found.verdict == "yarn"
     assert found.reasons[0] == "found: yarn before the others"
+    shorter = [record("pi", 512, seed, 10, 9.0) for seed in range(6)]
+    assert advice([*made(), *shorter]).rows == found.rows
     assert "small, trained at 1024 tokens; found and bits beyond at 2048" in found.about
     rows = {row["rule"]: row for row in found.rows}
     assert rows["yarn"]["found"] == pytest.approx(25 / 30)
