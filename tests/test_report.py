@@ -223,6 +223,8 @@ def test_every_reason_to_claim_less_is_listed() -> None:
     assert listed(1, quick + 1).startswith("1 seed cannot rank schemes: 6 are needed")
     assert listed(FEWEST - 1, quick + 1).startswith("5 seeds cannot rank schemes")
     assert listed(FEWEST, quick).startswith(f"At most {quick} training steps, as in")
+    mixed = [curve("a", [1.0], seed=s, steps=quick + s) for s in range(FEWEST)]
+    assert warnings_of(map(read, mixed)) == []
     lost = listed(FEWEST, quick + 1, status="lost")
     assert lost == "6 of 6 cells failed or were lost, and are in no mean."
 

@@ -140,7 +140,7 @@ def test_twins_have_the_same_numbers_everywhere_but_for_times() -> None:
     made[4]["rows"][0]["value"] = 1.5  # one seed of the later one
     found = labelled(made)
     assert twins(repeatable_of(found, means_of(found))) == {"a": "b"}
-    made += [curve(label, [one, 2.0], task="copy") for label, one in (("a", 8), ("b", 9))]
+    made += [curve(k, [v, 2.0], task="copy") for k, v in (("a", 8.0), ("b", 9.0))]
     found = labelled(made)
     assert twins(repeatable_of(found, means_of(found))) == {}
 
