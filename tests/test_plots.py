@@ -705,7 +705,8 @@ def test_pairs_of_channels_are_drawn_over_their_mean_use() -> None:
     one = record("inside", rows=[row("position_probe", 0.1, x) for x in range(3)])
     figure = drawn("inside", [replace(one, arrays={"pair_use": [[4, 2, 1, 1]] * 2})])
     assert lines_of(figure.axes[0])[0] == [[0, 1, 2], pytest.approx([0.1] * 3)]
-    assert lines_of(figure.axes[-1])[0][1] == pytest.approx([2.0, 1.0, 0.5, 0.5])
+    uses = [[1, 2, 3, 4], pytest.approx([2.0, 1.0, 0.5, 0.5])]
+    assert lines_of(figure.axes[-1])[0] == uses
 
 
 def test_pdf_has_its_fonts_inside(tmp_path: Path) -> None:
