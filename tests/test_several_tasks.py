@@ -128,7 +128,7 @@ def test_twins_have_the_same_numbers_everywhere_but_for_times() -> None:
     for label, second in values.items():
         for seed in range(2):
             one = curve(label, [1.0, second], seed=seed)
-            one["source"] = "2021" if label == "b" else "2025"
+            one["source"] = {"a": "no year", "b": "2021"}.get(label, "2025")
             one["quantities"]["seconds"] = {**fact(), "name": "seconds"}
             one["quantities"]["seconds"]["repeatable"] = False
             one["rows"].append(row(float(len(made)), quantity="seconds"))
