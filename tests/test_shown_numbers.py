@@ -665,6 +665,7 @@ def test_predictions_are_correlations_of_means_over_seeds(
     tables = {
         one.title.partition(",")[0]: one for one in show(predicted(), "--predict")
     }
+    assert all(one.lines[0].startswith("n/a: fewer") for one in tables.values())
     for r, ((outcome, quantity), (c, p)) in zip(rows, wanted.items(), strict=True):
         control = quantity in ("is absolute", "score at 8")
         numbers = [c.rho, *c.over_schemes, *c.over_families, c.given, c.p, p]
