@@ -12,7 +12,7 @@ from support.attention import ids_for
 from support.attention import make as build
 from torch import Tensor
 
-from posenc_compare.attention import CAUSAL, Mask, Session
+from posenc_compare.attention import CAUSAL, Mask, Session, attention
 from posenc_compare.check.fresh_process import built_in
 from posenc_compare.schemes import Scheme
 
@@ -158,6 +158,19 @@ def test_a_session_of_every_kind_is_one_graph(kind: str, name: str) -> None:
     whole: Any = torch.compile(Session.attend, backend="eager", fullgraph=True)
     got = whole(started(), 0, *parts)
     assert torch.equal(got, started().attend(0, *parts))
+
+
+def test_what_is_refused_is_refused_in_a_graph() -> None:
+    scheme, ids, (_, *parts) = make("rope"), torch.arange(LENGTH), tensors()
+    whole: Any = torch.compile(attention, backend="eager", fullgraph=True)
+    with pytest.raises(RuntimeError, match="are not those of the last keys"):
+        whole(*parts, scheme=scheme, positions=ids, key_positions=ids + 5)
+    several = torch.tensor([1, 2]).repeat_interleave(LENGTH // 2).expand(BATCH, -1)
+    mask = Mask(causal=False, segments=several)
+    session = Session(scheme, ids, key_positions=ids, mask=mask)
+    whole = torch.compile(session.attend, backend="eager", fullgraph=True)
+    with pytest.raises(RuntimeError, match="another text have several numbers"):
+        whole(0, *parts)
 
 
 def test_a_session_may_begin_inside_the_graph() -> None:

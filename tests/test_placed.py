@@ -208,6 +208,32 @@ def test_a_scheme_that_places_tokens_by_all_ids_refuses_several_texts(
     Session(scheme, both, mask=mask)
 
 
+@pytest.mark.parametrize("name", ["randomized", "randomized_distance", "pose"])
+def test_draws_of_a_text_do_not_depend_on_the_others_of_its_row(name: str) -> None:
+    scheme = make(name).train()
+    mask = Mask(segments=torch.tensor([[1] * 8 + [2] * 9]))
+    both = torch.cat([torch.arange(8), torch.arange(9)])
+    given = {"mask": mask, "generator": torch.Generator().manual_seed(0)}
+    if name != "pose":
+        with pytest.raises(ConfigError, match=f"^{name}: needs one text or image in"):
+            Session(scheme, both, **given)
+        return
+    sessions = [Session(scheme, both, **given) for _ in range(9)]
+    ids = torch.stack([session.ids for session in sessions])
+    for text in (ids[:, :8], ids[:, 8:]):
+        assert (text.diff(dim=1) > 1).any(dim=1).sum() > 5  # it skips ahead
+
+
+@pytest.mark.parametrize("name", ["path", "fox", "alibi"])
+def test_a_token_state_needs_contiguous_segments(name: str) -> None:
+    scheme, mask = make(name), Mask(segments=torch.tensor([[1, 2, 1, 1], [1, 1, 2, 2]]))
+    if name == "alibi":
+        Session(scheme, torch.arange(4), mask=mask)
+        return
+    with pytest.raises(ConfigError, match=f"^{name}: needs contiguous segments"):
+        Session(scheme, torch.arange(4), mask=mask)
+
+
 def test_padding_of_an_image_is_left_out_by_placed() -> None:
     scheme = make("learned_2d")
     ids = torch.cat([ids_for(scheme, 8, columns=4), torch.full((4, 2), 9)])

@@ -111,6 +111,17 @@ def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
         assert len(pc.load(folder, all_versions=True).records) == 5
 
 
+def test_a_result_stands_for_a_failure_elsewhere(tmp_path: Path) -> None:
+    lost = record("rope") | {"status": "lost", "rows": [], "error": "killed"}
+    one, other = (
+        stored(tmp_path / name, [body])
+        for name, body in (("one", record("rope")), ("other", lost))
+    )
+    for folders in ([one, other], [other, one]):
+        (found,) = load_records(folders, print)
+        assert found.status == "ok"
+
+
 def test_several_folders_are_read_together(run: Path, tmp_path: Path) -> None:
     other = stored(tmp_path / "other", [record("fire"), made()[0]])
     records = load_records([run, other], print)

@@ -36,6 +36,20 @@ def test_layers_take_turns_with_schemes_and_windows() -> None:
         assert torch.equal(session.attend(layer, *heads(layer)), alone)
 
 
+@pytest.mark.parametrize("name", ["sinusoidal", "randomized", "randomized_distance"])
+def test_a_later_scheme_may_not_act_before_the_layers(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"only the first scheme .* got {name}"):
+        Session([make("alibi"), make(name)], IDS)
+
+
+def test_schemes_of_one_class_share_no_table_of_other_options() -> None:
+    schemes = [make("deberta", reach=8), make("deberta", reach=8, buckets=8)]
+    session = Session(schemes, ids := torch.arange(LENGTH) * 3)
+    for layer, scheme in enumerate(schemes):
+        alone = attention(*heads(), scheme=scheme, positions=ids)
+        assert torch.equal(session.attend(layer, *heads()), alone)
+
+
 # --- hooks ------------------------------------------------------------------------
 
 

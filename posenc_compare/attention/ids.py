@@ -1,5 +1,6 @@
 """Position ids of queries and keys, and which of them have a position."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -35,17 +36,17 @@ class Ids:
         placed = None if self.placed is None else sent(self.placed, device)
         return Ids(sent(self.positions, device), placed)
 
-    def are_last_of(self, keys: "Ids") -> bool:
-        """Return whether they are the ids of the last keys."""
+    def are_last_of(self, keys: "Ids") -> Tensor:
+        """Return whether they are the ids of the last keys, as one bool."""
         before = keys.positions.shape[1] - self.positions.shape[1]
         device = self.positions.device
         alike = self.positions == keys.positions[:, before:].to(device)
         if self.placed is None or keys.placed is None:
-            return bool(alike.all())
+            return alike.all()
         own, others = self.placed.to(device), keys.placed[:, before:].to(device)
         missing = ~(own | others)
         alike = alike | (missing if alike.dim() == 2 else missing[..., None])
-        return bool(alike.all() and (own == others).all())
+        return alike.all() & (own == others).all()
 
 
 def checked_ids(
@@ -114,24 +115,45 @@ def check_placed(scheme: Scheme) -> None:
         )
 
 
-def check_apart(scheme: Scheme, ids: Tensor, placed: Tensor) -> None:
+def check_apart(
+    scheme: Scheme, ids: Tensor, placed: Tensor, draws: bool = False
+) -> None:
     """Raise `ConfigError` if tokens without a position move those with one.
 
     Args:
         scheme: that places tokens.
         ids: `filled`, with the first id that a sequence has.
         placed: `(..., seq)` bool.
+        draws: whether the scheme is given a generator.
     """
     there = placed.to(ids.device)
-    if _others_move(scheme, filled(ids, there, scheme.facts.axes), there):
+    if _others_move(scheme, filled(ids, there, scheme.facts.axes), there, draws):
         raise ConfigError(
             f"{scheme.name}: needs a position for every token, since it places each "
             f"by all ids, got placed; rope and rope_2d serve tokens without one"
         )
 
 
+def check_contiguous(schemes: Iterable[Scheme], segments: Tensor) -> None:
+    """Raise `ConfigError` if a token state would sum tokens of another segment."""
+    states = [one for one in schemes if one.acts_at("token_state")]
+    if not states or torch.compiler.is_compiling():
+        return
+    parts = (segments[:, 1:] != segments[:, :-1]).sum(dim=1) + 1
+    known = [len(row.unique()) for row in segments]
+    if parts.tolist() != known:
+        raise ConfigError(
+            f"{states[0].name}: needs contiguous segments, since it keeps a token "
+            f"state, got one with other tokens in between; alibi would work"
+        )
+
+
 def check_segments(
-    scheme: Scheme, ids: Tensor, segments: Tensor, placed: Tensor | None
+    scheme: Scheme,
+    ids: Tensor,
+    segments: Tensor,
+    placed: Tensor | None,
+    draws: bool = False,
 ) -> None:
     """Raise `ConfigError` if tokens of one segment move those of another.
 
@@ -140,6 +162,7 @@ def check_segments(
         ids: `(seq,)` or `(batch, seq)`; several axes have a last axis more.
         segments: `(batch, seq)`.
         placed: `(batch or 1, seq)` bool; the places of others do not matter.
+        draws: whether the scheme is given a generator.
     """
     if not (scheme.acts_at("positions") or scheme.acts_at("draw")):
         return
@@ -161,7 +184,7 @@ def check_segments(
         if placed is not None:
             there = there & placed.to(ids.device)
         held = there.any(dim=-1)
-        if _others_move(scheme, rows[held], there[held]):
+        if _others_move(scheme, rows[held], there[held], draws):
             raise ConfigError(
                 f"{scheme.name}: needs one text or image in each row, since it places "
                 f"tokens by all ids, got segments; a row for each would work, with "
@@ -169,21 +192,22 @@ def check_segments(
             )
 
 
-def _others_move(scheme: Scheme, ids: Tensor, there: Tensor) -> bool:
+def _others_move(scheme: Scheme, ids: Tensor, there: Tensor, draws: bool) -> bool:
     """Return whether tokens move, or draws change, with the ids of the others.
 
     Args:
         scheme: that places tokens.
         ids: `(..., seq)`; several axes have a last axis more.
         there: `(..., seq)` bool, the tokens in question.
+        draws: whether the scheme is given a generator, of the same state each time.
     """
     axes = scheme.facts.axes
     axis = -1 if axes == 1 else -2
     kept = there if axes == 1 else there[..., None]
     flipped = filled(ids.flip(axis), there.flip(-1), axes).flip(axis)
-    own, drawn = _placed_by(scheme, ids)
+    own, drawn = _placed_by(scheme, ids, draws)
     for others in (filled(ids, there, axes), flipped):
-        moved, again = _placed_by(scheme, others)
+        moved, again = _placed_by(scheme, others, draws)
         if (kept & (moved != own)).any():
             return True
         if drawn is None or again is None:
@@ -194,12 +218,15 @@ def _others_move(scheme: Scheme, ids: Tensor, there: Tensor) -> bool:
     return False
 
 
-def _placed_by(scheme: Scheme, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+def _placed_by(
+    scheme: Scheme, ids: Tensor, draws: bool
+) -> tuple[Tensor, Tensor | None]:
     """Return where a scheme places ids, and what it draws, as a session does."""
-    places = ask_positions(scheme, ids, None)
+    generator = torch.Generator().manual_seed(0) if draws else None
+    places = ask_positions(scheme, ids, generator)
     real = places.is_floating_point()
     kept = places if real == ids.is_floating_point() else ids
-    return places, ask_draw(scheme, kept, None)
+    return places, ask_draw(scheme, kept, generator)
 
 
 def check_finite(positions: Tensor) -> None:

@@ -21,6 +21,7 @@ from posenc_compare.schemes.scheme import (
     Call,
     Scheme,
     Table,
+    asserted,
     once,
     position_ids,
 )
@@ -237,12 +238,12 @@ class Plan:
         if self.key_positions is not None:
             others, who = self.key_positions, "key_positions"
         elif keys == queries:
-            return here, here, self._why_another(own, own)
+            return here, here, self._why_another(own, own, scheme)
         else:
             others, who = self.positions, "positions without key_positions"
         others = checked_ids(others, batch, keys, scheme, who)
         others = self._left_out(others, self.key_placed, batch, scheme, "key_placed")
-        return here, others.on(device), self._why_another(own, others)
+        return here, others.on(device), self._why_another(own, others, scheme)
 
     def _left_out(
         self, ids: Tensor, placed: Tensor | None, batch: int, scheme: Scheme, who: str
@@ -258,7 +259,7 @@ class Plan:
         check_finite(ids)
         return Ids(ids, placed)
 
-    def _why_another(self, own: Ids, others: Ids) -> str:
+    def _why_another(self, own: Ids, others: Ids, scheme: Scheme) -> str:
         """Return why keys are another text than queries, or nothing if they are not."""
         if self.crosses:
             return "the session has key_positions"
@@ -268,11 +269,14 @@ class Plan:
             return "there are more queries than keys"
         if own is others:
             return ""
-        fails_alone = self.mask.causal or self.mask.segments is None
-        if torch.compiler.is_compiling() and fails_alone:
-            return ""  # a graph reads no ids, unless the output depends on the answer
+        another = "positions are not those of the last keys"
         alike = own.are_last_of(others)
-        return "" if alike else "positions are not those of the last keys"
+        refused = self.mask.within_one_text or needs_own_text(scheme)
+        if refused and asserted(alike, f"attention: {another}"):
+            return ""
+        if self.mask.segments is None and torch.compiler.is_compiling():
+            return ""  # a graph reads no ids, unless the output depends on the answer
+        return "" if alike else another
 
     def _query_segments(
         self, queries: int, device: torch.device
@@ -301,11 +305,16 @@ def _one_text(scheme: Scheme, why: str) -> str:
     )
 
 
+def needs_own_text(scheme: Scheme) -> bool:
+    """Return whether keys of another text have no meaning under a scheme."""
+    facts = scheme.facts
+    alone = facts.causal_only or facts.own_text or bool(facts.window)
+    return alone or scheme.acts_at("token_state")
+
+
 def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
     """Refuse a scheme or a mask that has no meaning where keys are another text."""
-    facts = scheme.facts
-    alone = facts.causal_only or facts.own_text or facts.window
-    if alone or scheme.acts_at("token_state"):
+    if needs_own_text(scheme):
         raise ConfigError(_one_text(scheme, why))
     if mask.within_one_text:
         raise ConfigError(
@@ -318,10 +327,11 @@ def _one_segment(segments: Tensor) -> Tensor:
     """Return the one number besides 0 of each sequence, `(batch, 1)`."""
     real = segments != 0
     number = segments.gather(1, real.long().argmax(dim=1, keepdim=True))
-    if torch.compiler.is_compiling():
+    one = (~real | (segments == number)).all()
+    if asserted(one, "attention: segments of another text have several numbers"):
         return number.where(number != 0, 1)
     found = "" if real.any() or not len(real) else "0 alone"
-    if not (~real | (segments == number)).all():
+    if not one:
         found = "several"
     if found:
         raise ConfigError(

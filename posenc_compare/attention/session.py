@@ -26,6 +26,7 @@ from torch import Tensor
 from posenc_compare.attention.backends import BACKENDS, ORDER, Path, choose, plain
 from posenc_compare.attention.ids import (
     check_apart,
+    check_contiguous,
     check_placed,
     check_segments,
     checked_placed,
@@ -46,6 +47,7 @@ from posenc_compare.schemes.scheme import Call, Scheme, position_ids
 from posenc_compare.transfer import sent
 
 Choice = Path | Literal["auto"]
+BEFORE = ("positions", "draw", "embed")  # hooks that act before the first layer
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ class Session:
             raise ConfigError(
                 f"session: schemes must be one scheme or several, got {schemes!r:.40}"
             )
+        _check_layers(self.schemes)
         self.mask = CAUSAL if mask is None else mask
         check_mask("session", self.mask)
         check_not_traced("session")
@@ -135,7 +138,7 @@ class Session:
         if key_positions is None:
             self.places = ask_positions(first, ids, generator)
             if self.placed is not None:
-                check_apart(first, ids, self.placed)
+                check_apart(first, ids, self.placed, generator is not None)
             real = self.places.is_floating_point()
             self.ids = self.places if real == given.is_floating_point() else given
             self._keys, self._key_placed, drawn_for = self.ids, self.placed, self.ids
@@ -162,7 +165,9 @@ class Session:
         self.start = self.end = 0
         self.extend(self.length if fed is None else fed)
         if self.mask.segments is not None and not self.crosses:
-            check_segments(first, given, self.mask.segments, self.placed)
+            seeded = generator is not None
+            check_segments(first, given, self.mask.segments, self.placed, seeded)
+            check_contiguous(self.schemes, self.mask.segments)
 
     def extend(self, count: int = 1) -> None:
         """Begin the next pass, of `count` more tokens.
@@ -371,6 +376,18 @@ class Session:
         if self.end < self.length:
             self._kept[layer, name] = whole
         return whole
+
+
+def _check_layers(schemes: list[Scheme]) -> None:
+    """Refuse another kind of scheme than the first that acts before the layers."""
+    for scheme in schemes[1:]:
+        early = [name for name in BEFORE if scheme.acts_at(name)]
+        if early and type(scheme) is not type(schemes[0]):
+            raise ConfigError(
+                f"session: only the first scheme may act before the layers, got "
+                f"{scheme.name} with {early[0]} in a later one; {scheme.name} first "
+                f"would work"
+            )
 
 
 def attend(

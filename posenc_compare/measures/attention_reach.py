@@ -55,7 +55,7 @@ KEYS = Quantity(
     "attention_reach",
     quantities=(BEYOND, KEYS),
     views=(Headline(BEYOND, "16 L", 1.0), Curve(KEYS)),
-    version=2,
+    version=3,
 )
 def attention_reach(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Attention mass beyond a distance, and effective number of keys, untrained.

@@ -60,7 +60,7 @@ BOUND = Quantity(
     "distance_decay",
     quantities=(DROP, INTERVAL, BOUND),
     views=(Headline(DROP, "furthest"),),
-    version=3,
+    version=4,
 )
 def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Drop of the logit by distance on sequences of one repeated token.

@@ -39,7 +39,7 @@ SENSITIVITY = Quantity(
     "order_sensitivity",
     quantities=(SENSITIVITY,),
     views=(Headline(SENSITIVITY, "causal"),),
-    version=2,
+    version=3,
 )
 def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Change of the last token's output when all tokens before it are shuffled.

@@ -74,7 +74,7 @@ BIAS = Quantity(
         Headline(NORMED, "N(0, 1)"),
         Headline(BIAS),
     ),
-    version=3,
+    version=4,
 )
 def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Size and angle of the change to tokens, queries, keys or logits.

@@ -42,7 +42,7 @@ OFFSETS = 128  # offsets 0 ... 127, each a mean over as many positions
 DIGITS = 4  # significant digits; a colour or a line shows fewer
 
 
-@register_measure("portrait", quantities=(), version=3, once=True)
+@register_measure("portrait", quantities=(), version=4, once=True)
 def portrait(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """What the scheme looks like: the arrays that plots draw.
 

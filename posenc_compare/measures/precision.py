@@ -92,6 +92,7 @@ CASES = (
         Headline(PHASE, "bfloat16", NAMED),
         Headline(LOGIT, "bfloat16", NAMED),
     ),
+    version=2,
     once=True,
     extra=True,
 )

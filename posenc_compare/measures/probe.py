@@ -41,7 +41,7 @@ class Probe(ProbeSetting):
     ) -> Scheme:
         """Return the variant's scheme, for another length than `positions` if given.
 
-        No parameter has a gradient unless it `trains`.
+        It is in evaluation mode, and no parameter has a gradient, unless it `trains`.
         """
         geometry = replace(self.geometry, length=length or self.positions)
         with torch.random.fork_rng(devices=[]):
@@ -49,7 +49,7 @@ class Probe(ProbeSetting):
             scheme = variant.build(geometry)
         check_axes(scheme, len(self.sides))
         scheme = scheme.to(self.device, self.torch_dtype)
-        return scheme if trains else scheme.requires_grad_(False)
+        return scheme if trains else scheme.eval().requires_grad_(False)
 
     def generator(self, purpose: str) -> torch.Generator:
         """Return a new generator for one purpose, the same for every scheme."""

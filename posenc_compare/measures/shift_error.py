@@ -45,7 +45,7 @@ ERROR = Quantity(
     "shift_error",
     quantities=(ERROR,),
     views=(Headline(ERROR, "after LayerNorm", 64),),
-    version=2,
+    version=3,
 )
 def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Largest change of any logit when all positions move by k.

@@ -60,7 +60,7 @@ NOISE = Quantity(
     "shift_linearity",
     quantities=(LINEAR, NOISE, AFFINE),
     views=(Headline(LINEAR, "", 1), Headline(NOISE)),
-    version=3,
+    version=4,
 )
 def shift_linearity(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Residual of the best linear and affine map from PE(p) to PE(p + k).

@@ -51,7 +51,7 @@ FLIPS = Quantity(
     "smoothness",
     quantities=(LARGEST, MEAN, JUMP, FLIPS),
     views=(Headline(JUMP),),
-    version=2,
+    version=3,
 )
 def smoothness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Length of the steps `|PE(p + 1) - PE(p)|`, and how many channels change in one.

@@ -70,7 +70,7 @@ LENGTH = Quantity(
     "uniqueness",
     quantities=(DISTINCT, COUNTED, NEAREST, RELATIVE, LENGTH),
     views=(Curve(COUNTED), Headline(RELATIVE)),
-    version=3,
+    version=4,
 )
 def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Distinct codes, the distance of the nearest two, and dependence on the length.

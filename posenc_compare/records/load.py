@@ -39,8 +39,7 @@ def load_records(
         selection: of the records; without one, all of them.
     """
     folders = [folder] if isinstance(folder, Path) else folder
-    found = {r.key: r for one in folders for r in read_folder(one, warn, arrays=arrays)}
-    records = [*found.values()]
+    records = _merged(folders, warn, arrays=arrays)
     if selection is not None:
         records = selection.of(records, warn)
     return label_settings(records, warn)
@@ -61,8 +60,8 @@ def load_by(
         Records by value, numbers in order. Labels name all other settings that differ,
         in whatever group, so that a label stands for the same setting in each.
     """
-    found = {r.key: r for one in folders for r in read_folder(one, warn, arrays=False)}
-    trained = [record for record in found.values() if record.spec.kind == "training"]
+    records = _merged(folders, warn, arrays=False)
+    trained = [record for record in records if record.spec.kind == "training"]
     if selection is not None:
         trained = selection.of(trained, warn)
     known = {name for record in trained for name in record.spec.setting} - {"seed"}
@@ -86,6 +85,17 @@ def load_by(
         groups, key=lambda value: [(isinstance(v, str), v != "none", v) for v in value]
     )
     return {_words(value): groups[value] for value in order}
+
+
+def _merged(folders: Iterable[Path], warn: Warn, *, arrays: bool) -> list[Record]:
+    """Return each cell of folders once; a result stands for a failure elsewhere."""
+    found: dict[str, Record] = {}
+    for folder in folders:
+        for record in read_folder(folder, warn, arrays=arrays):
+            known = found.setdefault(record.key, record)
+            if record.status == "ok" or known.status != "ok":
+                found[record.key] = record
+    return [*found.values()]
 
 
 def _words(value: Iterable[Scalar]) -> str:

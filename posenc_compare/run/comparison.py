@@ -33,6 +33,7 @@ from posenc_compare.run.scheduler import Event, Listener, Scheduler
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.setting import STDLIB
 from posenc_compare.settings.table import TABLE, Choices, Work, with_arguments_of
+from posenc_compare.settings.training import Training
 from posenc_compare.sources import forget
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.tasks.pinned import other_text
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from posenc_compare.show.results import Results
 
 SHOWN = 8  # names of schemes left out
+PROBED = {"positions", "probe_dtype", "grid"}  # read by measures without training
+READ_BY_ALL = {"preset", "seeds", "width", "heads", "lengths"}
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,7 @@ def plan_comparison(
         add_plugin(str(plugin))
     settings = settle(choices, work.device)
     variants, names, remarks = _fitting(schemes, measures, settings)
+    remarks += _unread(choices, settings.used_by(names))
     _check_files(variants, names)
     planned = plan(variants, names, settings, work.threads)
     cells = in_shard(planned, work.shard)
@@ -333,6 +337,21 @@ def _fitting(
         trained = ", ".join(m for m in named if m not in chosen)
         remarks.append(f"left out: {trained}; networks are trained on text")
     return variants, chosen, remarks
+
+
+def _unread(choices: Iterable[str], used: list[ProbeSetting | Training]) -> list[str]:
+    """Return a line on the settings that no chosen measure reads, if there are any."""
+    trains, probes = (
+        any(isinstance(one, kind) for one in used) for kind in (Training, ProbeSetting)
+    )
+    unread = [
+        name
+        for name in choices
+        if name not in READ_BY_ALL and not (probes if name in PROBED else trains)
+    ]
+    if not unread:
+        return []
+    return [f"not used: {', '.join(unread)}; no chosen measure reads it"]
 
 
 def _check_looks_back(measures: list[str], settings: Settings) -> None:

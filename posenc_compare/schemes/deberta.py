@@ -140,7 +140,7 @@ class Deberta(Scheme):
             distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
             return distinct(self.rows(sign * distance))
 
-        what = f"rows {sign} {self.reach} {self.span}"
+        what = f"rows {sign} {self.reach} {self.span} {len(self.edges)}"
         return call.once(Deberta, what, call.q_positions, made)
 
     def _products(self, x: Tensor, used: Tensor, layer: nn.Linear) -> Tensor:

@@ -8,7 +8,8 @@ Formula: the first c ids stay, those after them become `p + skip`; c is uniform 
 Source: Zhu et al. 2023, arXiv:2309.10400; draws follow the authors' released code
 (src/train_pose.py), which may also leave out text where the ids skip; here the text is
 whole.
-Convention: each sequence has draws of its own. Tests have ids as they are. Whether it
+Convention: each sequence has draws of its own, and so has each text of a packed row,
+which begins where ids do not rise. Tests have ids as they are. Whether it
 is training is the module's own mode (`train()`, `eval()`). Without a generator, nothing
 is drawn.
 Length: the paper trains on 2048 tokens for a target of 16 384, and more; its ids are
@@ -54,9 +55,21 @@ class Pose(Wrapper):
     ) -> Tensor:
         if self.training and generator is not None and positions.numel():
             rows = positions.reshape(-1, positions.shape[-1])
-            moved = [self._skipped(row, generator) for row in rows]
+            moved = [self._moved(row, generator) for row in rows]
             positions = torch.stack(moved).view_as(positions)
         return self.inner.positions(positions, generator)
+
+    def _moved(self, row: Tensor, generator: torch.Generator) -> Tensor:
+        """Let each text of a row skip; another begins where the ids do not rise."""
+        starts = (row[1:] <= row[:-1]).nonzero()[:, 0] + 1
+        first, *others = row.tensor_split(starts.cpu())
+        moved = [self._skipped(first, generator)]
+        if others:
+            seed = int(torch.randint(1 << 31, (1,), generator=generator))
+            for start, text in zip(starts.tolist(), others, strict=True):
+                own = torch.Generator().manual_seed(seed + start)
+                moved.append(self._skipped(text, own))
+        return torch.cat(moved)
 
     def _skipped(self, row: Tensor, generator: torch.Generator) -> Tensor:
         count = len(row)

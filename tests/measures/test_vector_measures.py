@@ -26,6 +26,14 @@ def rows_of(measure, name: str, probe: Probe = PROBE, **options: object) -> dict
     return {(row.quantity, row.case): row.value for row in rows}
 
 
+@pytest.mark.parametrize(("name", "inside"), [("cape", "sinusoidal"), ("pose", "rope")])
+@pytest.mark.parametrize("measure", [perturbation, smoothness])
+def test_what_is_drawn_in_training_alone_is_not_measured(
+    measure: Any, name: str, inside: str
+) -> None:
+    assert rows_of(measure, name) == rows_of(measure, inside)
+
+
 def test_relative_size_of_sinusoids() -> None:
     # |PE| is sqrt(d / 2) at every position.
     rows = rows_of(perturbation, "sinusoidal")

@@ -229,8 +229,11 @@ def outcome(column: str, inside: str) -> str:
 
 
 def masks(scheme: Scheme) -> list[Mask]:
+    """Return the masks that a scheme serves; draws go by all ids of a row."""
     ahead = not scheme.facts.causal_only
-    return [m for m in MASKS if ahead or (m.causal and not m.prefix)]
+    draws = scheme.acts_at("positions") or scheme.acts_at("draw")
+    found = [m for m in MASKS if ahead or (m.causal and not m.prefix)]
+    return [m for m in found if m.segments is None or not draws]
 
 
 # A row for each column, and a letter for each column inside it with `alibi` in the
