@@ -27,7 +27,8 @@ def numbers(folder: str, measure: str) -> tuple[pd.DataFrame, list[pc.Record]]:
     return results.frame.assign(scheme=scheme), results.records
 
 
-untrained, _ = numbers("150-steps", "attention_reach")
+folders = "150-steps", "150-steps-tested"  # which has the schemes that draw in training
+untrained = pd.concat([numbers(folder, "attention_reach")[0] for folder in folders])
 reach = untrained.query("quantity == 'attention_beyond' and case == 'L' and x == 0.5")
 predictor = {scheme: of["value"].mean() for scheme, of in reach.groupby("scheme")}
 

@@ -269,7 +269,7 @@ def test_counting_after_a_first_token_is_counting(registered) -> None:
 def test_the_preregistered_test_has_the_outcome_of_the_log(tmp_path: Path) -> None:
     figure = tmp_path / "figure.png"
     shown = run("-W", "ignore", EXAMPLES / "preregistered.py", figure)
-    assert shown.startswith("rho 0.64, 95% over schemes 0.23 to 0.89\np 0.007 ")
+    assert shown.startswith("rho 0.53, 95% over schemes 0.11 to 0.82\np 0.029 ")
     assert re.search(r"^randomized_distance +0.000 +1.403$", shown, re.MULTILINE)
     assert figure.stat().st_size > 10_000
 
