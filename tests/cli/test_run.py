@@ -119,3 +119,23 @@ def test_a_text_names_the_schemes_it_leaves_out(posenc) -> None:
     done = posenc("measure", "--dry-run", "--set", "grid=2x3x4")
     assert re.fullmatch(rf"left out: \d+ schemes; {why}\n.*\n", done.stderr)
     assert "m_rope" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("measure", "given", "unread"),
+    [
+        ("uniqueness", "steps=9,positions=8", "steps"),
+        ("uniqueness", "dtype=bfloat16", "dtype"),
+        ("extrapolation", "positions=8,steps=9", "positions"),
+        ("uniqueness,extrapolation", "positions=8,steps=9", ""),
+    ],
+)
+def test_settings_that_no_measure_reads_are_named(
+    posenc, measure: str, given: str, unread: str
+) -> None:
+    words = ["--schemes", "rope", "--measures", measure, "--set", given, "--dry-run"]
+    done = posenc("run", *words)
+    assert done.returncode == 0
+    said = f"not used: {unread}; no chosen measure reads it"
+    assert (said in done.stderr) == bool(unread)
+    assert ("not used" in done.stderr) == bool(unread)
