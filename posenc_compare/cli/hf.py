@@ -35,7 +35,7 @@ def evaluate(
     ] = "all",
     windows: Annotated[
         int,
-        typer.Option(help="Number of windows of the longest length; each counts as a seed."),
+        typer.Option(help="Number of windows of the longest length; each is a seed."),
     ] = 1,
     retrieval: Annotated[
         bool,
@@ -43,7 +43,9 @@ def evaluate(
     ] = False,
     fillers: Annotated[
         str,
-        typer.Option(help="With --retrieval: kinds of filler, comma-separated: text, source, noise."),
+        typer.Option(
+            help="With --retrieval: kinds of filler, of text, source and noise."
+        ),
     ] = "text,noise",
     needles: Annotated[
         int,
