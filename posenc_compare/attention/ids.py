@@ -144,7 +144,8 @@ def check_contiguous(schemes: Iterable[Scheme], segments: Tensor) -> None:
     if parts.tolist() != known:
         raise ConfigError(
             f"{states[0].name}: needs contiguous segments, since it keeps a token "
-            f"state, got one with other tokens in between; alibi would work"
+            f"state, got one with other tokens in between; padding on one side would "
+            f"work"
         )
 
 
@@ -184,6 +185,9 @@ def check_segments(
         if placed is not None:
             there = there & placed.to(ids.device)
         held = there.any(dim=-1)
+        own = filled(rows[held], there[held], scheme.facts.axes)
+        if draws and (own == own[:, :1]).all():  # padding has no order
+            continue
         if _others_move(scheme, rows[held], there[held], draws):
             raise ConfigError(
                 f"{scheme.name}: needs one text or image in each row, since it places "

@@ -76,15 +76,6 @@ class Pass:
         if generator is not None:
             torch.randint(2, (1,), generator=generator)  # another in the next pass
 
-    @property
-    def has_holes(self) -> bool:
-        """Return whether padding stands between tokens of a row."""
-        if self.real is None:
-            return False
-        real = self.real[:, : self.tokens].long()
-        starts = (real.diff(dim=1) == 1).sum(dim=1) + real[:, 0]
-        return bool((starts > 1).any())
-
     def begin(self, schemes: Sequence[Scheme]) -> Session:
         """Return the session of this pass; its first scheme embeds tokens for all."""
         if self.session is None:

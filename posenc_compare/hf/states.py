@@ -54,8 +54,6 @@ def extended(scheme: Scheme, given: Given, key: Tensor) -> Tensor | None:
     fault = ""
     if states and now.dropped:  # a state may look at tokens before, as PaTH does
         fault = f"the cache of layer {number} has dropped keys; use_cache=False"
-    elif states and now.has_holes:
-        fault = "padding stands between tokens of a row; padding on one side"
     elif states and past and past.state is None:
         fault = "the cache has other keys than it was stored for; a cache filled "
         fault += "by this model in one order"
