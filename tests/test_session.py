@@ -11,7 +11,7 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.errors import ConfigError, HookError
-from posenc_compare.schemes import Call, Geometry, Scheme
+from posenc_compare.schemes import Call, Geometry, Scheme, Variant
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
 GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS, length=32)
@@ -40,6 +40,9 @@ def test_layers_take_turns_with_schemes_and_windows() -> None:
 def test_a_later_scheme_may_not_act_before_the_layers(name: str) -> None:
     with pytest.raises(ConfigError, match=f"only the first scheme .* got {name}"):
         Session([make("alibi"), make(name)], IDS)
+    both = (make("shape", scheme=Variant(inside)) for inside in ("rope", name))
+    with pytest.raises(ConfigError, match=r"only the first scheme .* got shape"):
+        Session(both, IDS)
 
 
 def test_schemes_of_one_class_share_no_table_of_other_options() -> None:

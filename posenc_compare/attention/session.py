@@ -380,9 +380,13 @@ class Session:
 
 def _check_layers(schemes: list[Scheme]) -> None:
     """Refuse another kind of scheme than the first that acts before the layers."""
-    for scheme in schemes[1:]:
+    kinds = [
+        [type(part) for part in scheme.modules() if isinstance(part, Scheme)]
+        for scheme in schemes
+    ]
+    for scheme, kind in zip(schemes, kinds, strict=True):
         early = [name for name in BEFORE if scheme.acts_at(name)]
-        if early and type(scheme) is not type(schemes[0]):
+        if early and kind != kinds[0]:
             raise ConfigError(
                 f"session: only the first scheme may act before the layers, got "
                 f"{scheme.name} with {early[0]} in a later one; {scheme.name} first "

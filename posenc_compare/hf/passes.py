@@ -106,7 +106,8 @@ class Pass:
             counted = (real.cumsum(dim=1) - 1).clamp(min=0)[:, self.dropped :]
             real = real[:, self.dropped :]
             self._check_ids(counted, real)
-            return counted, real.long()
+            after = (real.cumsum(dim=1) > 0).long()  # padding on each side is its own
+            return counted, torch.where(real.bool(), 1, 2 * after)
         ids, given = torch.arange(self.dropped, self.tokens), self.position_ids
         if given is not None and self.tokens == self.queries:
             given = given.cpu().expand(batch, -1)
