@@ -218,6 +218,9 @@ def test_draws_of_a_text_do_not_depend_on_the_others_of_its_row(name: str) -> No
         with pytest.raises(ConfigError, match=f"^{name}: needs one text or image in"):
             Session(scheme, both, **given)
         return
+    continued = torch.arange(17)  # one text by its ids, two by its segments
+    with pytest.raises(ConfigError, match=r"^pose: needs one text"):
+        Session(scheme, continued, **given)
     sessions = [Session(scheme, both, **given) for _ in range(9)]
     ids = torch.stack([session.ids for session in sessions])
     for text in (ids[:, :8], ids[:, 8:]):
@@ -227,6 +230,7 @@ def test_draws_of_a_text_do_not_depend_on_the_others_of_its_row(name: str) -> No
 @pytest.mark.parametrize("name", ["path", "fox", "alibi"])
 def test_a_token_state_needs_contiguous_segments(name: str) -> None:
     scheme, mask = make(name), Mask(segments=torch.tensor([[1, 2, 1, 1], [1, 1, 2, 2]]))
+    Session(scheme, torch.arange(0), mask=Mask(segments=torch.zeros(1, 0).long()))
     if name == "alibi":
         Session(scheme, torch.arange(4), mask=mask)
         return

@@ -113,13 +113,12 @@ def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
 
 def test_a_result_stands_for_a_failure_elsewhere(tmp_path: Path) -> None:
     lost = record("rope") | {"status": "lost", "rows": [], "error": "killed"}
-    one, other = (
-        stored(tmp_path / name, [body])
-        for name, body in (("one", record("rope")), ("other", lost))
-    )
-    for folders in ([one, other], [other, one]):
-        (found,) = load_records(folders, print)
-        assert found.status == "ok"
+    other = stored(tmp_path / "other", [lost])
+    for known in (record("rope"), lost | {"status": "unsupported", "error": "no"}):
+        one = stored(tmp_path / known["status"], [known])
+        for folders in ([one, other], [other, one]):
+            (found,) = load_records(folders, print)
+            assert found.status == known["status"]
 
 
 def test_several_folders_are_read_together(run: Path, tmp_path: Path) -> None:

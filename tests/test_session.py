@@ -40,6 +40,7 @@ def test_layers_take_turns_with_schemes_and_windows() -> None:
 def test_a_later_scheme_may_not_act_before_the_layers(name: str) -> None:
     with pytest.raises(ConfigError, match=f"only the first scheme .* got {name}"):
         Session([make("alibi"), make(name)], IDS)
+    Session([make("pose", scheme=Variant(inside)) for inside in ("rope", "alibi")], IDS)
     both = (make("shape", scheme=Variant(inside)) for inside in ("rope", name))
     with pytest.raises(ConfigError, match=r"only the first scheme .* got shape"):
         Session(both, IDS)

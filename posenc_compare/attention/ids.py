@@ -1,5 +1,6 @@
 """Position ids of queries and keys, and which of them have a position."""
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from posenc_compare.schemes.scheme import (
     why_all_placed,
 )
 from posenc_compare.transfer import sent
+
+SEEDS = 4  # of the draws that are compared; one alone may not show a difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,7 @@ class Ids:
         return Ids(sent(self.positions, device), placed)
 
     def are_last_of(self, keys: "Ids") -> Tensor:
-        """Return whether they are the ids of the last keys, as one bool."""
+        """Return whether they are the ids of the last keys, as a scalar tensor."""
         before = keys.positions.shape[1] - self.positions.shape[1]
         device = self.positions.device
         alike = self.positions == keys.positions[:, before:].to(device)
@@ -137,15 +140,15 @@ def check_apart(
 def check_contiguous(schemes: Iterable[Scheme], segments: Tensor) -> None:
     """Raise `ConfigError` if a token state would sum tokens of another segment."""
     states = [one for one in schemes if one.acts_at("token_state")]
-    if not states or torch.compiler.is_compiling():
+    if not states or not segments.numel() or torch.compiler.is_compiling():
         return
     parts = (segments[:, 1:] != segments[:, :-1]).sum(dim=1) + 1
     known = [len(row.unique()) for row in segments]
     if parts.tolist() != known:
         raise ConfigError(
             f"{states[0].name}: needs contiguous segments, since it keeps a token "
-            f"state, got one with other tokens in between; padding on one side would "
-            f"work"
+            f"state, got a segment with other tokens in between; padding on one side "
+            f"would work"
         )
 
 
@@ -203,15 +206,17 @@ def _others_move(scheme: Scheme, ids: Tensor, there: Tensor, draws: bool) -> boo
         scheme: that places tokens.
         ids: `(..., seq)`; several axes have a last axis more.
         there: `(..., seq)` bool, the tokens in question.
-        draws: whether the scheme is given a generator, of the same state each time.
+        draws: whether the scheme is given a generator.
     """
     axes = scheme.facts.axes
     axis = -1 if axes == 1 else -2
     kept = there if axes == 1 else there[..., None]
     flipped = filled(ids.flip(axis), there.flip(-1), axes).flip(axis)
-    own, drawn = _placed_by(scheme, ids, draws)
-    for others in (filled(ids, there, axes), flipped):
-        moved, again = _placed_by(scheme, others, draws)
+    cases = [filled(ids, there, axes), flipped]
+    seeds = range(SEEDS) if draws else [None]
+    for others, seed in itertools.product(cases, seeds):
+        own, drawn = _placed_by(scheme, ids, seed)
+        moved, again = _placed_by(scheme, others, seed)
         if (kept & (moved != own)).any():
             return True
         if drawn is None or again is None:
@@ -223,10 +228,10 @@ def _others_move(scheme: Scheme, ids: Tensor, there: Tensor, draws: bool) -> boo
 
 
 def _placed_by(
-    scheme: Scheme, ids: Tensor, draws: bool
+    scheme: Scheme, ids: Tensor, seed: int | None
 ) -> tuple[Tensor, Tensor | None]:
     """Return where a scheme places ids, and what it draws, as a session does."""
-    generator = torch.Generator().manual_seed(0) if draws else None
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
     places = ask_positions(scheme, ids, generator)
     real = places.is_floating_point()
     kept = places if real == ids.is_floating_point() else ids

@@ -378,19 +378,24 @@ class Session:
         return whole
 
 
+def _begins(scheme: Scheme) -> list[str]:
+    """Return the hooks before the first layer at which a scheme acts."""
+    return [name for name in BEFORE if scheme.acts_at(name)]
+
+
 def _check_layers(schemes: list[Scheme]) -> None:
-    """Refuse another kind of scheme than the first that acts before the layers."""
-    kinds = [
-        [type(part) for part in scheme.modules() if isinstance(part, Scheme)]
+    """Refuse a later scheme that acts before the layers, if the first is another."""
+    parts = [
+        [p for p in scheme.modules() if isinstance(p, Scheme) and _begins(p)]
         for scheme in schemes
     ]
-    for scheme, kind in zip(schemes, kinds, strict=True):
-        early = [name for name in BEFORE if scheme.acts_at(name)]
-        if early and kind != kinds[0]:
+    for scheme, own in zip(schemes, parts, strict=True):
+        early = _begins(scheme)
+        if early and [*map(type, own)] != [*map(type, parts[0])]:
             raise ConfigError(
                 f"session: only the first scheme may act before the layers, got "
-                f"{scheme.name} with {early[0]} in a later one; {scheme.name} first "
-                f"would work"
+                f"{scheme.name}, a later one with {early[0]}; the same kind of scheme "
+                f"first would work"
             )
 
 

@@ -44,7 +44,7 @@ def evaluate(
     fillers: Annotated[
         str,
         typer.Option(
-            help="With --retrieval: kinds of filler, of text, source and noise."
+            help="With --retrieval: comma-separated kinds: text, source, noise."
         ),
     ] = "text,noise",
     needles: Annotated[

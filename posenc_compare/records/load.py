@@ -88,12 +88,12 @@ def load_by(
 
 
 def _merged(folders: Iterable[Path], warn: Warn, *, arrays: bool) -> list[Record]:
-    """Return each cell of folders once; a result stands for a failure elsewhere."""
+    """Return each cell of folders once; a result replaces a failure elsewhere."""
     found: dict[str, Record] = {}
     for folder in folders:
         for record in read_folder(folder, warn, arrays=arrays):
             known = found.setdefault(record.key, record)
-            if record.status == "ok" or known.status != "ok":
+            if record.status == "ok" or known.status in ("failed", "lost"):
                 found[record.key] = record
     return [*found.values()]
 

@@ -351,7 +351,7 @@ def _unread(choices: Iterable[str], used: list[ProbeSetting | Training]) -> list
     ]
     if not unread:
         return []
-    return [f"not used: {', '.join(unread)}; no chosen measure reads it"]
+    return [f"not used: {', '.join(unread)}; read by no chosen measure"]
 
 
 def _check_looks_back(measures: list[str], settings: Settings) -> None:

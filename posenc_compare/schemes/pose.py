@@ -8,8 +8,8 @@ Formula: the first c ids stay, those after them become `p + skip`; c is uniform 
 Source: Zhu et al. 2023, arXiv:2309.10400; draws follow the authors' released code
 (src/train_pose.py), which may also leave out text where the ids skip; here the text is
 whole.
-Convention: each sequence has draws of its own, and so has each text of a packed row,
-which begins where ids do not rise. Tests have ids as they are. Whether it
+Convention: each sequence, and each text of a packed row, has draws of its own; a new
+text begins where ids do not rise. Tests have ids as they are. Whether it
 is training is the module's own mode (`train()`, `eval()`). Without a generator, nothing
 is drawn.
 Length: the paper trains on 2048 tokens for a target of 16 384, and more; its ids are

@@ -136,6 +136,6 @@ def test_settings_that_no_measure_reads_are_named(
     words = ["--schemes", "rope", "--measures", measure, "--set", given, "--dry-run"]
     done = posenc("run", *words)
     assert done.returncode == 0
-    said = f"not used: {unread}; no chosen measure reads it"
+    said = f"not used: {unread}; read by no chosen measure"
     assert (said in done.stderr) == bool(unread)
     assert ("not used" in done.stderr) == bool(unread)
