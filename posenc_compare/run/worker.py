@@ -115,10 +115,10 @@ def _warm(request: Body) -> None:
     """Import and read what each child would do again; nothing of a plugin runs."""
     names = [module for module, *_ in request["plugins"]]
     names = [name for name in names if name.split(".")[0] == OURS]
-    trains = request["spec"]["setting"].get("task")
+    compiled = request["spec"]["setting"].get("compiled")
     with contextlib.suppress(Exception):  # the child reports what is wrong
-        for name in names + ["torch._dynamo"] * bool(trains):
-            importlib.import_module(name)  # that last one by optimisers, in seconds
+        for name in names + ["torch._dynamo"] * bool(compiled):
+            importlib.import_module(name)  # that last one takes seconds
         if len(names) == len(request["plugins"]):
             _cell(request).key()
 

@@ -18,7 +18,7 @@ from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Task
 from posenc_compare.train.decoder import Decoder, ids_of
-from posenc_compare.train.optimiser import groups
+from posenc_compare.train.optimiser import AdamW, groups
 from posenc_compare.train.progress import Progress
 from posenc_compare.transfer import sent
 
@@ -41,9 +41,8 @@ class Trainer:
             # On a GPU this also replays launches, as CUDA graphs, where it can.
             self.read = torch.compile(model.read, mode="reduce-overhead")
         self.device = model.embedding.weight.device
-        own = groups(model, setting.weight_decay, setting.scheme_rate)
-        rate, betas = setting.learning_rate, (0.9, 0.95)
-        self.optimiser = torch.optim.AdamW(own, rate, betas, fused=True)
+        parts = groups(model, setting.weight_decay, setting.scheme_rate)
+        self.optimiser = AdamW(parts)
         self.parameters = list(model.parameters())
         self.done = 0  # steps
         self.dropped = False  # whether the network goes without positions by now
@@ -79,9 +78,7 @@ class Trainer:
     def step(self, number: int) -> None:
         """Take the step of a number."""
         setting = self.setting
-        rate = setting.learning_rate * _schedule(number, setting.steps)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate * group["rate"]
+        
         loss = self._loss(number)
         for parameter in self.parameters:
             parameter.grad = None
@@ -94,7 +91,7 @@ class Trainer:
         if len(self.norms) == self.look or self.done == setting.steps:
             self._check_finite()  # clipping spreads a NaN to all gradients
         nn.utils.clip_grads_with_norm_(self.parameters, 1.0, norm)
-        self.optimiser.step()
+        self.optimiser.step(setting.learning_rate * _schedule(number, setting.steps))
 
     def _loss(self, step: int) -> Tensor:
         """Return the mean cross-entropy in nats, each place by its weight."""
