@@ -180,8 +180,8 @@ def test_records_without_a_result_are_passed_over(name: str, status: Status) -> 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_labels_are_drawn_as_text(name: str, tmp_path: Path) -> None:
-    labels = ["", *HOSTILE[HOSTILE.index("x" * 300) : HOSTILE.index("<!-- ")]]
-    labels += HOSTILE[HOSTILE.index("$\\frac{") :]
+    labels = ["", "x" * 300, "<script>alert(1)</script>", "$\\frac{", "a$b$"]
+    labels += HOSTILE[HOSTILE.index("\x1b[31mred\x1b[0m\x1b]0;title\x07") :]
     records = [
         r for i, label in enumerate(labels) for r in full(label, lift=i / 100, seeds=1)
     ]
