@@ -111,7 +111,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory):
     schemes += [f"dies:how={how}" for how in DEATHS]
     schemes += ["hog"]
     schemes += [f"speaks:how={how}" for how in SPEECH]
-    
+
     schemes += ["nope", "rope", "alibi"]  # last, where they would meet the others
     measures = ["shift_error"]
     told = ask(folder, ",".join(schemes), measures, plugins=plugins)
@@ -239,9 +239,9 @@ def test_a_hook_that_returns_what_does_not_fit_is_refused() -> None:
     bent += [(hook, word) for hook in HOOKS[:3] for word in LIKE_INPUT]
     bent += [("scores", word) for word in ("right", "column", "none")]
     schemes = ",".join(f"bent:hook={hook};returned={word}" for hook, word in bent)
-    found = cells({"schemes": schemes, "measures": ["shift_error"], "plugins": [PLUGIN]})
+    asked = {"schemes": schemes, "measures": ["shift_error"], "plugins": [PLUGIN]}
     refused = 0
-    for (hook, returned), cell in zip(bent, found, strict=True):
+    for (hook, returned), cell in zip(bent, cells(asked), strict=True):
         record = compute(cell, Progress()).to_json()
         if returned == "right" or (hook, returned) in ADDS_NOTHING:
             assert record["status"] == "ok", record["error"]
