@@ -208,6 +208,14 @@ def test_rows_that_tables_cannot_show_are_a_failure_of_one_line(
     assert "\n" not in record.error
 
 
+def test_a_setting_that_a_record_lacks_has_its_default() -> None:
+    tests: dict[str, dict[str, Any]] = {"older": {}, "same": {"tests": "all"}}
+    tests["other"] = {"tests": "lengths"}
+    found = [read(made(name, corpus_sha256="1", **x)) for name, x in tests.items()]
+    labels = {one.label for one in label_settings(found)}
+    assert labels == {"older [tests=all]", "same [tests=all]", "other [tests=lengths]"}
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [

@@ -8,10 +8,12 @@ import json
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
+
 
 from posenc_compare.records.record import Facts, Record
 from posenc_compare.records.sanitize import SHORT, clean
+from posenc_compare.registry import SETTINGS
 from posenc_compare.settings.canonical import Scalar
 
 Warn = Callable[[str], object]
@@ -112,11 +114,20 @@ def _cpu(record: Record) -> str:
     return record.provenance.text("arithmetic") if record.rows else ""
 
 
+def _defaults(kind: str) -> Facts:
+    """Return the settings of a kind with their defaults, none of an unknown kind."""
+    if kind not in SETTINGS:
+        return {}
+    found = fields(SETTINGS.get(kind))
+    return {one.name: one.default for one in found if one.default is not MISSING}
+
+
 def _settings(record: Record) -> dict[tuple[str, ...], str]:
     """Return the settings of a record by the group that must agree, and their name."""
     spec, made = record.spec, record.provenance
     settings: Facts = {
         "grid": "",  # a probe of a sequence leaves it out
+        **_defaults(spec.kind),  # a record made before a setting was added lacks it
         **spec.setting,
         "threads": spec.threads,
         "numbers": spec.numbers,
