@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import MISSING, fields, replace
 
-
 from posenc_compare.records.record import Facts, Record
 from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.registry import SETTINGS
