@@ -52,10 +52,12 @@ def evaluate(
         typer.Option(help="With --retrieval: number of facts of each kind per depth."),
     ] = 1,
     corpus: Annotated[
-        str, typer.Option(help="File or folder of text; its held-out part is read.")
+        str,
+        typer.Option(help="File or folder of text; its held-out part is evaluated."),
     ] = "stdlib",
     test_corpus: Annotated[
-        str, typer.Option(help="File or folder to read instead.")
+        str,
+        typer.Option(help="File or folder of text to evaluate on instead of --corpus."),
     ] = "",
     dtype: Annotated[
         str, typer.Option(help="Data type of weights: float32 or bfloat16.")
@@ -89,7 +91,8 @@ def evaluate(
 def recommend(
     model: Model,
     length: Annotated[
-        int, typer.Option(help="Tokens that the model is to read.", show_default=False)
+        int,
+        typer.Option(help="Length of the longer text, in tokens.", show_default=False),
     ],
     evidence: Annotated[
         Path | None,
@@ -161,7 +164,7 @@ def shipped() -> Path:
 
 @app.command()
 def describe(model: Model, format: Formats = Format.table) -> int:
-    """Describe the positions of a model, measured on a small random copy.
+    """Identify the positional encoding of a model, measured on a small random copy.
 
     Kinds: rotary; table = vectors added to tokens; bias = added to logits; none; other.
     A rotary pair is slow if it does not complete a rotation within the training length.

@@ -93,8 +93,8 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "measures": (
         str,
         "Comparison",
-        "Comma-separated measures, or 'trained', 'untrained' or 'all'. These leave out "
-        "inside, precision and attention_cost, which run only by name.",
+        "Comma-separated measures, or 'trained', 'untrained' or 'all'. The three "
+        "groups leave out inside, precision and attention_cost; name these explicitly.",
     ),
     "config": (
         Path,

@@ -48,7 +48,8 @@ def show_(
     heads: Annotated[
         int,
         typer.Option(
-            help="Attention heads; 0 = 1 for rotary schemes, otherwise 4, 2 or 1."
+            help="Attention heads; 0 = 1 for rotary schemes, otherwise the largest of "
+            "4, 2 and 1 that divides the width."
         ),
     ] = 0,
     length: Annotated[
