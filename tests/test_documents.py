@@ -56,6 +56,16 @@ def test_readme_is_short(root: Path) -> None:
     assert len((root / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
+def test_a_table_of_a_page_keeps_a_line_for_each_row(root: Path) -> None:
+    rule = re.compile(r"\|(?: ?:?-{3,}:? ?\|)+")
+    for page in [*root.glob("*.md"), *root.glob("docs/*.md")]:
+        for line in page.read_text("utf-8").splitlines():
+            assert rule.fullmatch(line.strip()) or not rule.search(line), (
+                page.name,
+                line,
+            )
+
+
 def test_links_in_documents_lead_somewhere(root: Path) -> None:
     # Folders that begin with a dot belong to tools: their pages are not ours.
     for document in [*root.glob("*.md"), *root.glob("[!.]*/*.md")]:
