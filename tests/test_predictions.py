@@ -89,6 +89,28 @@ def test_schemes_without_the_longest_length_count_where_they_can() -> None:
     assert predictions(labelled(records)).empty  # of one length alone
 
 
+def test_measures_of_one_heading_are_both_there() -> None:
+    records = made()
+    for one in made():
+        if one["spec"]["measure"]["name"] == "perturbation":
+            one["spec"]["measure"]["name"] = "smoothness"
+            one["rows"][0]["value"] *= -1
+            records.append({**one, "key": one["key"][::-1]})
+    found = by_name(records)["rho"]
+    gap = "bits at 32 minus at 8"
+    assert found[gap, "the size"] == pytest.approx(1)
+    assert found[gap, "the size of smoothness"] == pytest.approx(-1)
+
+
+def test_outcomes_begin_at_the_training_length() -> None:
+    records = made()
+    for one in records:
+        if "length" in one["spec"]["setting"]:
+            one["spec"]["setting"]["length"] = 16
+    outcomes = {outcome for outcome, _ in by_name(records).index}
+    assert outcomes == {"bits at 32", "bits at 32 minus at 16", "bits at 16"}
+
+
 def test_each_training_setting_has_outcomes_of_its_own() -> None:
     every = [*made(), *(one for one in made(steps=1) if "steps" in settings_of(one))]
     found = predictions(labelled(every))

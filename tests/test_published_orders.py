@@ -32,6 +32,7 @@ BETTER = Claim(Score("a"), Score("b"))
 AGREES = Outcome(BETTER, SPREAD + 9, 0.03125)
 DISAGREES = Outcome(BETTER, SPREAD - 9, 0.03125)
 NEITHER = Outcome(BETTER, SPREAD, 1.0)
+ABSENT = Outcome(BETTER, SPREAD[:0], np.nan)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,8 @@ NEITHER = Outcome(BETTER, SPREAD, 1.0)
         ([NEITHER, DISAGREES, AGREES], "disagrees"),
         ([AGREES, NEITHER], "not separable"),
         ([AGREES, AGREES], "agrees"),
+        ([AGREES, ABSENT], "not separable"),
+        ([ABSENT, ABSENT], "not measured"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
@@ -56,8 +59,8 @@ def test_the_table_says_source_and_verdict() -> None:
     assert table.lines == ("published: a says (a paper)", "verdict: agrees")
     shown = [claim, 9.0, pytest.approx(EDGE), 6, 0.03125, "agrees"]
     assert dict(zip(ROW, AGREES.row, strict=True)) == dict(zip(ROW, shown, strict=True))
-    (row,) = order_table("name", one, [Outcome(BETTER, SPREAD[:0], np.nan)]).body
-    assert row[1:] == ["n/a", "", "not separable"]
+    (row,) = order_table("name", one, [ABSENT]).body
+    assert row[1:] == ["n/a", "", "not measured"]
 
 
 GAPS = {  # by seed; in their p values one claim, two and all three differ

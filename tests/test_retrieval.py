@@ -134,12 +134,12 @@ def test_points_lie_above_the_rule_with_the_fewest_bits() -> None:
 
 
 def test_needles_decide_before_bits() -> None:
-    found = advice(made())
+    found = advice(made(), 2048)
     assert found.rules == ("yarn",)
     assert found.verdict == "yarn"
     assert found.reasons[0] == "found: yarn before the others"
     shorter = [record("pi", 512, seed, 10, 9.0) for seed in range(6)]
-    assert advice([*made(), *shorter]).rows == found.rows
+    assert advice([*made(), *shorter], 2048).rows == found.rows
     assert "small, trained at 1024 tokens; found and bits beyond at 2048" in found.about
     rows = {row["rule"]: row for row in found.rows}
     assert rows["yarn"]["found"] == pytest.approx(25 / 30)
@@ -148,7 +148,7 @@ def test_needles_decide_before_bits() -> None:
 
 
 def test_bits_decide_among_rules_that_find_alike() -> None:
-    found = advice(made(pi=25))
+    found = advice(made(pi=25), 2048)
     assert found.rules == ("pi",)
     assert found.reasons == (
         "found: pi, yarn before the others",
@@ -158,7 +158,7 @@ def test_bits_decide_among_rules_that_find_alike() -> None:
 
 
 def test_no_difference_is_seen_with_few_seeds() -> None:
-    found = advice(made(5))
+    found = advice(made(5), 2048)
     assert found.verdict == "no difference seen between yarn, pi, as trained"
     assert found.reasons[0] == "found: 5 seeds, 6 are needed"
 
@@ -167,10 +167,10 @@ def test_evidence_is_of_two_rules_beyond_the_trained_length() -> None:
     short = [one for one in made() if one.spec.setting["read_length"] == 1024]
     for records in (short, []):
         with pytest.raises(ConfigError, match="evidence must be records of retrieval"):
-            advice(records)
+            advice(records, 2048)
     one_rule = [one for one in made() if "yarn" in one.label]
     with pytest.raises(ConfigError, match="must hold two rules or more at 2048 tokens"):
-        advice(one_rule)
+        advice(one_rule, 2048)
 
 
 def with_factor(one: Record, factor: float) -> Record:
@@ -184,16 +184,38 @@ def test_rules_of_several_factors_are_apart() -> None:
     share = scores_of([*made(), *wide])["share"]
     assert share[1024, "yarn, factor 2"] == pytest.approx(25 / 30)
     assert share[1024, "yarn, factor 8"] == pytest.approx(2 / 30)
-    one, other = advice([*made(), *wide]), advice([*wide, *made()])
-    assert one.rules == other.rules == ("yarn, factor 2",)
+    one, other = advice([*made(), *wide], 2048), advice([*wide, *made()], 2048)
+    assert one.rules == other.rules == ("yarn",)
     within = {row["rule"]: row["bits within"] for row in one.rows}
-    assert within["yarn, factor 2"] == pytest.approx(1.45)
+    assert within["yarn"] == pytest.approx(1.45)
     assert within == {row["rule"]: row["bits within"] for row in other.rows}
+
+
+def test_evidence_near_the_length_that_was_asked_for_decides() -> None:
+    longer = [
+        with_factor(record(rule, 4096, seed, found, bits), 4.0)
+        for rule, found, bits in (("ntk", 0, 4.0), ("pi", 28, 1.0), ("yarn", 3, 2.0))
+        for seed in range(6)
+    ]
+    every = [*made(), *longer]
+    for asked, rule, at in ((2048, "yarn", 2048), (8192, "pi", 4096)):
+        found = advice(every, asked)
+        assert found.rules == (rule,)
+        assert f"beyond at {at}" in found.about
+        assert f"factor {at // 1024}" in found.about
+        said = f"evidence at {at} tokens, none at {asked}" in found.reasons
+        assert said == (asked != at)
+
+
+def test_rules_of_several_settings_are_not_compared() -> None:
+    mixed = [replace(one, settings=("fillers=noise",)) for one in made()[:6]]
+    with pytest.raises(ConfigError, match="must be of one setting, got fillers=noise"):
+        advice([*made()[6:], *mixed], 2048)
 
 
 def test_a_rule_with_few_seeds_is_not_behind() -> None:
     few = [record("ntk", 2048, seed, 30, 1.0) for seed in range(2)]
-    found = advice([*made(yarn=20), *few])
+    found = advice([*made(yarn=20), *few], 2048)
     assert found.rules == ("ntk", "yarn")
     assert found.reasons[0] == (
         "found: yarn before the others; with fewer than 6 seeds: ntk"
@@ -235,5 +257,5 @@ def test_a_share_that_was_not_measured_is_not_0(name: str) -> None:
 def test_without_bits_more_than_one_rule_is_left() -> None:
     every = ("as trained", "pi", "yarn")
     assert misled(retrieval_rows(without_bits(made(), every))) == []
-    found = advice(without_bits(made(pi=25), every))
+    found = advice(without_bits(made(pi=25), every), 2048)
     assert found.reasons[1] == "bits beyond: recorded for 0 of 2 rules"

@@ -66,6 +66,16 @@ def test_a_star_marks_the_best_and_what_does_not_differ_from_it() -> None:
     assert not any("*" in row["at L"] for row in card(few).values())
 
 
+def test_scores_of_several_texts_and_fewer_seeds_are_said() -> None:
+    bodies = [*trained("best", 2.0, 3.0), *trained("worse", 2.5, 3.5)]
+    for own in (bodies[1:], bodies):
+        assert any("*" in row["at L"] for row in card(own).values()) == (own is bodies)
+    for body in bodies[6:]:
+        body["spec"]["setting"]["corpus_sha256"] = "2"
+    assert not any("*" in row["at L"] for row in card(bodies).values())
+    assert "no *: scores are of several texts" in table_of(bodies).lines
+
+
 def test_columns_without_texts_are_not_explained() -> None:
     bodies = trained("rope", 2.0, 2.0)
     for own, there in ((bodies, False), ([*bodies, one_measured()], True)):

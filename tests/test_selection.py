@@ -111,6 +111,12 @@ def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
         assert len(pc.load(folder, all_versions=True).records) == 5
 
 
+def test_a_lost_record_of_newer_code_hides_no_result() -> None:
+    lost = coded(2, code="b") | {"status": "lost", "rows": [], "error": "killed"}
+    records = sound([coded(1, code="a"), lost])
+    assert [one.status for one in newest(records)] == ["ok"]
+
+
 def test_a_result_stands_for_a_failure_elsewhere(tmp_path: Path) -> None:
     lost = record("rope") | {"status": "lost", "rows": [], "error": "killed"}
     other = stored(tmp_path / "other", [lost])

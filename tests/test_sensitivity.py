@@ -90,6 +90,18 @@ def test_nothing_reversed_is_said_and_few_seeds_claim_nothing(tmp_path: Path) ->
     assert few == ("no order: 5 seeds, 6 are needed",)
 
 
+def test_scores_of_several_texts_are_not_said_to_be_reversed(tmp_path: Path) -> None:
+    records = made()
+    for one in records:
+        if one["label"] == "a":
+            one["spec"]["setting"]["corpus_sha256"] = "2" * 64
+    records += [trained("only", seed, 2.0, steps=10) for seed in range(6)]
+    lines = tables(stored(tmp_path / "run", records))["bits at 8"].lines
+    assert not [line for line in lines if "reversed" in line]
+    assert "no order: scores are of several texts" in lines[0]
+    assert lines[-1] == "under one value alone: only [corpus=1]"
+
+
 def test_what_is_absent_comes_before_what_is_there(tmp_path: Path) -> None:
     records = [trained("a", 0, 2.0, convolution=name) for name in ("canon", "none")]
     folder = stored(tmp_path / "run", records)

@@ -121,9 +121,9 @@ def recommend(
         found = Advice((AS_TRAINED,), (), (), "")
         verdict = f"no scaling is needed up to {aim.geometry.length} tokens"
     else:
-        found = advice(load_records(evidence or shipped(), lambda line: None))
+        found = advice(load_records(evidence or shipped(), lambda line: None), length)
         verdict = found.verdict
-    rule = found.rules[0].partition(", factor")[0] if len(found.rules) == 1 else ""
+    rule = found.rules[0] if len(found.rules) == 1 else ""
     choice: dict[str, Any] = {
         "rule": rule or None,
         "verdict": verdict,

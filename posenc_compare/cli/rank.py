@@ -51,7 +51,7 @@ def rank(
     with configured(options, ALLOWED) as given:
         chosen: Body = dict(given)
         preset = str(chosen.setdefault("preset", "quick"))
-        reference = reference_of(preset)
+        reference_of(preset)
         if scheme.endswith(".py"):
             add_plugin(scheme)
             chosen["plugins"] = [*chosen.get("plugins", []), scheme]
@@ -60,7 +60,7 @@ def rank(
         else:
             folder = re.sub(r"\W+", "-", scheme)[:64]
         out = Path(chosen.pop("out", None) or f"runs/rank-{preset}/{folder}")
-        return _rank(scheme, chosen, out, reference, format)
+        return _rank(scheme, chosen, out, preset, format)
 
 
 def reference_of(preset: str) -> Path:
@@ -76,14 +76,27 @@ def reference_of(preset: str) -> Path:
     return folder
 
 
-def _rank(schemes: str, chosen: Body, out: Path, reference: Path, format: str) -> int:
+def reference_records(preset: str) -> "list[Record]":
+    """Return the records that come with the package, by the labels of their schemes.
+
+    A scheme has one row: seeds may come from several processors, and of several
+    versions of its code the newest counts.
+    """
+    from posenc_compare.records.labels import without_settings
     from posenc_compare.records.load import load_records
+    from posenc_compare.records.selection import newest
+
+    known = load_records(reference_of(preset), lambda line: None, arrays=False)
+    return newest(map(without_settings, known))
+
+
+def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> int:
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import plan_comparison
     from posenc_compare.show.differences import place_table
     from posenc_compare.show.scorecard import scorecard
 
-    known = load_records(reference, lambda line: None, arrays=False)
+    known = reference_records(preset)
     comparison = plan_comparison(schemes, MEASURES, **chosen)
     _check_text(known, comparison.cells)
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]

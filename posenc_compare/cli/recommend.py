@@ -50,13 +50,12 @@ def recommend(
             f"case must be one of {', '.join(CASES)}, got {case[:40]!r}"
             f"{hint(case, CASES)}"
         )
-    from posenc_compare.cli.rank import reference_of
-    from posenc_compare.records.load import load_records
+    from posenc_compare.cli.rank import reference_records
     from posenc_compare.show.scorecard import scorecard
 
     text = sections[CASES[case]]
     print_markdown(text)
-    known = load_records(reference_of("quick"), lambda line: None, arrays=False)
+    known = reference_records("quick")
     labels = {record.label for record in known}
     words = set(re.findall(r"`(\w+)`", text)) & labels
     first = set(re.findall(r"`([^`]+)`", text.split("**")[1]))

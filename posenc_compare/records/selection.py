@@ -69,15 +69,17 @@ def newest(records: Iterable[Record]) -> list[Record]:
     """Return the records without those that other code has made anew since.
 
     Of the records of one scheme with one measure, task and setting, those stay that
-    have the highest `numbers` and the code with which the last of them was begun.
+    have the highest `numbers` and the code with which the last of them was begun. A
+    record that was lost replaces none.
     """
     records = list(records)
-    last: dict[Texts, tuple[int, str, Texts]] = {}
+    last: dict[Texts, tuple[bool, int, str, Texts]] = {}
     for record in records:
         row, code = _table_row(record), _code(record)
-        found = record.spec.numbers, record.provenance.text("started"), code
+        made = record.status != "lost", record.spec.numbers
+        found = *made, record.provenance.text("started"), code
         last[row] = max(last.get(row, found), found)
-    return [r for r in records if last[_table_row(r)][2] == _code(r)]
+    return [r for r in records if last[_table_row(r)][-1] == _code(r)]
 
 
 Texts = tuple[str, ...]

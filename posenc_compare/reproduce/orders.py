@@ -22,7 +22,7 @@ from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p_of
 
 RANKS = "reciprocal_rank"  # over all tasks
-VERDICTS = ("agrees", "disagrees", "not separable")
+VERDICTS = ("agrees", "disagrees", "not separable", "not measured")
 ROW = ["claim", "difference", "half_width", "n", "p", "verdict"]  # of an outcome
 
 
@@ -116,6 +116,8 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """Return whether the claim agrees with the records, disagrees or neither."""
+        if not len(self.differences):
+            return VERDICTS[3]
         margin, width = self.claim.margin, self.half_width
         match self.claim.kind:
             case "better":
@@ -153,11 +155,16 @@ def outcomes(order: PublishedOrder, records: list[Record]) -> list[Outcome]:
 
 
 def verdict(found: Iterable[Outcome]) -> str:
-    """Return the verdict of an order: one claim that disagrees decides it."""
+    """Return the verdict of an order: one claim that disagrees decides it.
+
+    An order is measured if one of its claims is.
+    """
     verdicts = {outcome.verdict for outcome in found}
-    return next(
-        (word for word in ("disagrees", "not separable") if word in verdicts), "agrees"
-    )
+    if verdicts == {VERDICTS[3]}:
+        return VERDICTS[3]
+    if VERDICTS[1] in verdicts:
+        return VERDICTS[1]
+    return VERDICTS[0] if verdicts == {VERDICTS[0]} else VERDICTS[2]
 
 
 def order_table(name: str, order: PublishedOrder, found: list[Outcome]) -> Table:

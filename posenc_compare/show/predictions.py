@@ -62,6 +62,8 @@ def predictions(records: Iterable[Record]) -> Frame:
             if isinstance(view, Headline):
                 own = frame.by_scheme(frame.of_headline(means, measure, view))
                 name = f"{view.quantity.heading}{setting}"
+                if name in measures:
+                    name = f"{view.quantity.heading} of {measure}{setting}"
                 measures[name] = {scheme: mean.mean for scheme, mean in own.items()}
     found: list[dict[str, object]] = []
     for task, trained in by_task(records).items():
@@ -72,6 +74,8 @@ def predictions(records: Iterable[Record]) -> Frame:
                     heading = f"{prefix(task)}{view.quantity.heading}"
                     own = frame.of_quantity(means, measure, name)
                     own = own[own["case"] == ""]
+                    trained_at = {r.spec.setting.get("length") for r in some}
+                    own = own[own["x"] >= min(trained_at & {*own["x"]}, default=0)]
                     found += _of_curve(heading, setting, own, measures)
     return pd.DataFrame(found, columns=[*COLUMNS, "curve", "when", "of_start"])
 

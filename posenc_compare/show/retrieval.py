@@ -5,6 +5,7 @@ trained length, bits per byte there, and bits within the trained length. A score
 separates two rules only if the test of all pairs shows a difference (`stats.order`).
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
@@ -43,12 +44,19 @@ def retrieval_rows(records: Iterable[Record]) -> Frame:
         values = {row.quantity: row.value for row in one.rows}
         rule = str(options.get("scaling", AS_TRAINED))
         rule += f" [{', '.join(one.settings)}]" * bool(one.settings)
-        factor = float(str(options.get("factor", 1.0)))
         length = int(str(one.spec.setting["read_length"]))
         needles, share = values["needles"], values["retrieval"]
         if needles is None or share is None:
             continue  # a share that was not measured is not 0
-        facts = (rule, factor, length, one.spec.seed, needles, share, share * needles)
+        facts = (
+            rule,
+            _factor(one),
+            length,
+            one.spec.seed,
+            needles,
+            share,
+            share * needles,
+        )
         bits = {name: v for name, v in values.items() if name.endswith(BITS)}
         rows.append({**dict(zip(COLUMNS, (*facts, one), strict=True)), **bits})
     found: Frame = pd.DataFrame(rows, columns=None if rows else COLUMNS)
@@ -175,8 +183,12 @@ class Advice:
         return f"no difference seen between {', '.join(self.rules)}"
 
 
-def advice(records: Iterable[Record]) -> Advice:
-    """Return what records of retrieval say of rules."""
+def advice(records: Iterable[Record], asked: int) -> Advice:
+    """Return what records of retrieval say of rules for a length.
+
+    The records beyond the trained length that are nearest to `asked` tokens count, and
+    of several factors the nearest to `asked`.
+    """
     records = usable(records)
     settings = [record.spec.setting for record in records]
     models = {str(setting["model"]) for setting in settings}
@@ -189,7 +201,20 @@ def advice(records: Iterable[Record]) -> Advice:
             f"{max(lengths, default=0)}; `--evidence DIR` with records of `hf evaluate "
             f"MODEL --retrieval --lengths 2048,16384` would work"
         )
-    length, beyond = trained.pop(), max(lengths)
+    if several := {s for r in records for s in r.settings if s[:4] != "cpu="}:
+        raise ConfigError(
+            f"evidence must be of one setting, got {', '.join(sorted(several))}; "
+            f"a folder with the records of one of them would work"
+        )
+    length = trained.pop()
+    beyond = _nearest((one for one in lengths if one > length), asked)
+    scaled = [_factor(r) for r in records if r.spec.scheme.options.get("scaling")]
+    factor = _nearest(scaled, asked / length) if scaled else 1.0
+    records = [
+        r
+        for r in records
+        if not r.spec.scheme.options.get("scaling") or _factor(r) == factor
+    ]
     within = max((one for one in lengths if one <= length), default=0)
     rows = retrieval_rows(records)
     rows["bits"] = rows[fillers_of(rows)].mean(axis=1)
@@ -206,12 +231,14 @@ def advice(records: Iterable[Record]) -> Advice:
             f"{', '.join(rules.index)}"
         )
     left, reasons = [*rules.index], []
+    if beyond != asked:
+        reasons.append(f"evidence at {beyond} tokens, none at {asked}")
     for name, table in values.items():
         left, reason = _best(name, left, table)
         reasons.append(reason)
     about = (
         f"{models.pop()}, trained at {length} tokens; found and bits beyond at "
-        f"{beyond}, bits within at {within} tokens; factor {beyond / length:g}; "
+        f"{beyond}, bits within at {within} tokens; factor {factor:g}; "
         f"{rows['seed'].nunique()} texts of each filler; chance {chance(records):.2f}"
     )
     found = scores(rows).loc[beyond, ["needles", "share", "low", "high"]]
@@ -223,6 +250,15 @@ def advice(records: Iterable[Record]) -> Advice:
     found = found.reset_index().astype(object)
     numbers = found.where(found.notna(), None).to_dict("records")
     return Advice(tuple(left), tuple(reasons), tuple(numbers), about)
+
+
+def _nearest(values: Iterable[float], aim: float) -> Any:
+    """Return the value whose ratio to `aim` is nearest to 1, the larger of two."""
+    return min(values, key=lambda value: (abs(math.log(value / aim)), -value))
+
+
+def _factor(record: Record) -> float:
+    return float(str(record.spec.scheme.options.get("factor", 1.0)))
 
 
 def _at(by_seed: Frame, length: int, name: str) -> Frame:

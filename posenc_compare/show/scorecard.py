@@ -28,6 +28,7 @@ from posenc_compare.show.frame import (
     values_of,
 )
 from posenc_compare.show.ranking import twins
+from posenc_compare.show.setting import texts_of
 from posenc_compare.show.tasks import FIRST, by_task
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
@@ -103,7 +104,8 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     Measures of one layer of several say nothing of the network.
     If labels are given, only these have a row. All trainings have the same length.
     """
-    means = means_of(map(of_network, records))
+    records = [*map(of_network, records)]
+    means = means_of(records)
     every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
     for mean in rows_of(means[means["task"].isin(["", "language"])]):
         place = (mean.measure, mean.quantity, mean.case)
@@ -119,7 +121,9 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     # Scores are compared at two lengths, which a scheme may lack.
     lengths = min(points), max(points)
     ends = [{name: curve.get(x) for name, curve in curves.items()} for x in lengths]
-    leading = [*map(_leading, ends)]
+    texts = texts_of(record for record in records if record.label in schemes)
+    one_text = len(texts) < 2
+    leading = [_leading(end) if one_text else set[str]() for end in ends]
     seconds = _seconds(every.get("nope", {}))
     cards = []
     for name, found in schemes.items():
@@ -137,15 +141,18 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     filled = {k for card in cards for k, text in card.texts.items() if text}
     lines = [line for column, *some in LINES if column in filled for line in some]
     lines += LEADING * any(leading)
+    lines += ["no *: scores are of several texts"] * (not one_text)
     lines += [
         f"{name}: no *, for fewer than {FEWEST} seeds have a score of every scheme"
         for name, end, some in zip(head[4:6], ends, leading, strict=True)
-        if not some and sum(bool(mean and mean.values) for mean in end.values()) > 1
+        if one_text and not some and sum(map(_is_scored, end.values())) > 1
     ]
     most = max(card.seeds for card in cards)
     fewer = [card for card in cards if card.texts["level"] and card.seeds < most]
     few = [f"{card.texts['scheme']} ({card.seeds})" for card in fewer]
-    lines += [f"fewer seeds than {most}: {', '.join(few)}"] if few else []
+    if few:
+        lines.append(f"fewer seeds than {most}: {', '.join(few)}")
+        lines += ["  * goes by the seeds that every scheme has"] * any(leading)
     trained = means[means["measure"] == "extrapolation"]
     lines += _same(trained[trained["scheme"].isin(schemes)])
     rows = [[*card.texts.values()] for card in cards]
@@ -166,6 +173,10 @@ def _shortened(labels: list[str]) -> dict[str, str]:
     short = {x: x if len(x) <= WIDE else f"{x[: WIDE - 1]}…" for x in labels}
     taken = Counter(short.values())
     return {label: text if taken[text] == 1 else label for label, text in short.items()}
+
+
+def _is_scored(mean: Mean | None) -> bool:
+    return mean is not None and bool(mean.values)
 
 
 def _leading(means: Mapping[str, Mean | None]) -> set[str]:

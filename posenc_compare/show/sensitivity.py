@@ -19,7 +19,7 @@ from posenc_compare.show import frame
 from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Frame, by_scheme, of_quantity
 from posenc_compare.show.ranking import Column, by_family_of
-from posenc_compare.show.tables import layout
+from posenc_compare.show.tables import layout, texts_behind
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
 
@@ -37,11 +37,16 @@ def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Tabl
     for task, records in by_task(every).items():
         own = {v: [r for r in some if r.task == task] for v, some in groups.items()}
         for heading, columns in _outcomes(own):
-            if labels := _labels(columns):
+            labels, left_out = _labels(columns)
+            if labels:
                 show = _best if len(columns) > WIDE else _side_by_side
                 title = f"{prefix(task)}{heading} by {by}"
                 behind = [record for record in records if record.label in labels]
-                found.append(show(title, columns, labels, behind))
+                table = show(title, columns, labels, behind)
+                lines = [*table.lines]
+                if left_out:
+                    lines.append(f"under one value alone: {', '.join(left_out)}")
+                found.append(replace(table, lines=tuple(lines)))
     return found
 
 
@@ -78,23 +83,24 @@ def _outcomes(
             yield heading, columns
 
 
-def _labels(columns: list[Column]) -> list[str]:
-    """Return the schemes that have records of two values or more, by family.
+def _labels(columns: list[Column]) -> tuple[list[str], list[str]]:
+    """Return the schemes with records of two values or more, and the others, by family.
 
-    One that has no number under any value is left out.
+    One that has no number under any value is left out of both.
     """
     means = [item for column in columns for item in column.means.items()]
     families = {label: mean.family for label, mean in means}
     count = Counter(label for label, _ in means)
-    known = {label for label, mean in means if mean.n and count[label] > 1}
-    return by_family_of(families, known)
+    known = {label for label, mean in means if mean.n}
+    several = {label for label in known if count[label] > 1}
+    return by_family_of(families, several), by_family_of(families, known - several)
 
 
 def _side_by_side(
     title: str, columns: list[Column], labels: list[str], records: list[Record]
 ) -> Table:
     """Return a table with a column for each value, and the change between two."""
-    lines = _reversed(columns, labels)
+    lines = _reversed(columns, labels) if _of_one_text(columns, records) else []
     if len(columns) == 2:
         first, last = (column.means for column in columns)
         changes = {}
@@ -107,6 +113,11 @@ def _side_by_side(
         columns = [*columns, Column("change", columns[0].measure, changes)]
     table = layout(title, columns, records, labels)
     return replace(table, lines=(*table.lines, *lines))
+
+
+def _of_one_text(columns: list[Column], records: list[Record]) -> bool:
+    """Return whether the scores of each column are of one text, so that they rank."""
+    return all(len(texts_behind(column, records)) < 2 for column in columns)
 
 
 def _best(
@@ -131,6 +142,8 @@ def _best(
     head, rows = [*table.head, "at"], [[*row, best[row[0]]] for row in table.rows]
     line = "no value has all schemes, so that places cannot be compared"
     if shared:
+        line = "scores are of several texts, so that places cannot be compared"
+    if shared and _of_one_text(columns, records):
         before = whole[shared].rank(method="first").astype(int)
         after = losses.min(axis=1).rank(method="first").astype(int)
         rows.sort(key=lambda row: before[row[0]])

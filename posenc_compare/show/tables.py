@@ -339,7 +339,7 @@ def layout(
     ]
     rankings = [*map(ranking.ranking, columns)]
     best, lines = [one.best for one in rankings], ranking.order_lines(columns, rankings)
-    if lines and any(len(_texts(column, behind)) > 1 for column in columns):
+    if lines and any(len(texts_behind(column, behind)) > 1 for column in columns):
         best, lines = [frozenset[str]() for _ in columns], [SEVERAL]
     below = {
         place: some
@@ -366,7 +366,7 @@ def layout(
     )
 
 
-def _texts(column: Column, records: list[Record]) -> set[tuple[str, str]]:
+def texts_behind(column: Column, records: list[Record]) -> set[tuple[str, str]]:
     """Return the texts that the numbers of a column were measured on."""
     keys = {key for mean in column.means.values() for key in mean.records}
     return texts_of(record for record in records if record.key in keys)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from posenc_compare.stats.intervals import LEVEL
-from posenc_compare.stats.rounding import rounded_away
+from posenc_compare.stats.rounding import levelled
 
 DRAWS = 2000
 PERMUTATIONS = 9999
@@ -56,8 +56,8 @@ def correlation(
     """Return what a quantity says of an outcome, over schemes.
 
     Args:
-        x: the quantity of every scheme; NaN where it has none. What is smaller than
-            rounding counts as 0.
+        x: the quantity of every scheme; NaN where it has none. Numbers that rounding
+            alone distinguishes are ties.
         y: the outcome of every scheme, likewise.
         control: a number of every scheme that could explain both.
         families: the name of every scheme's family.
@@ -65,7 +65,7 @@ def correlation(
     Returns:
         It, or None for fewer than `FEWEST` schemes that have both.
     """
-    x, y = rounded_away(x), rounded_away(y)
+    x, y = levelled(x), levelled(y)
     known = np.isfinite(x) & np.isfinite(y)
     n = int(known.sum())
     if n < FEWEST:

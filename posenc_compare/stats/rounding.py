@@ -13,6 +13,23 @@ def rounded_away(values: ArrayLike) -> NDArray[np.float64]:
     return np.where(np.abs(array) < NOTHING, 0.0, array)
 
 
+def levelled(values: ArrayLike) -> NDArray[np.float64]:
+    """Return values, of which those that rounding alone distinguishes are equal.
+
+    Args:
+        values: `(n,)`, NaN where a number is missing. The largest size decides what
+            rounding is.
+    """
+    array = rounded_away(values)
+    order = np.argsort(array)[: np.isfinite(array).sum()]  # NaN stands last
+    if order.size:
+        ordered = array[order]
+        apart = np.diff(ordered) > NOTHING * np.abs(ordered).max()
+        first = np.flatnonzero(np.concatenate([[True], apart]))
+        array[order] = ordered[first][np.cumsum([0, *apart])]
+    return array
+
+
 def difference(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     """Return first minus second; 0 where that is `NOTHING` relative to their sizes.
 

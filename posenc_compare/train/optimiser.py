@@ -47,11 +47,11 @@ class AdamW:
     def step(self, rate: float) -> None:
         """Move every parameter that has a gradient; `rate` is the learning rate."""
         for group in self.param_groups:
-            moved = [p for p in group["params"] if p.grad is not None]
+            moved: list[Tensor] = [p for p in group["params"] if p.grad is not None]
             states = [self.state.get(p) or self._begin(p) for p in moved]
             adamw(
                 moved,
-                [p.grad for p in moved],
+                [p.grad for p in moved if p.grad is not None],
                 [state["exp_avg"] for state in states],
                 [state["exp_avg_sq"] for state in states],
                 [],

@@ -1,5 +1,6 @@
 """`rank`: the place of a scheme among records that come with the package."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +123,15 @@ def test_a_scheme_that_cannot_be_trained_has_no_place(
     assert "raising uniqueness" not in err  # which has a record
     assert "Scorecard" not in out
     assert "place" not in out
+
+
+@pytest.mark.parametrize("preset", ["quick", "survey", "standard"])
+def test_a_scheme_of_the_reference_competes_once(preset: str) -> None:
+    records = command.reference_records(preset)
+    assert not [one.label for one in records if "[" in one.label]
+    trained = [one for one in records if one.measure == "extrapolation"]
+    seeds = Counter(one.label for one in trained)
+    assert {*seeds.values()} == {6}
 
 
 def test_a_reference_of_another_text_is_refused() -> None:

@@ -77,6 +77,20 @@ def test_rounding_predicts_nothing_and_is_predicted_by_nothing() -> None:
         assert np.isnan([found.rho, found.p, *found.over_schemes]).all()
 
 
+def test_numbers_that_rounding_alone_distinguishes_are_ties() -> None:
+    rounding = 2.2e-16 * RNG.permutation(12)
+    x = np.where(np.arange(12) < 6, 1.0, 3.0)
+    kinds = ["a"] * 12
+    for values in (x, x + rounding):
+        found = correlation(values, NEAR, np.zeros(12), kinds)
+        assert found is not None
+        assert found.rho == pytest.approx(stats.spearmanr(x, NEAR)[0])
+    alike = correlation(1.0 + rounding, NEAR, np.zeros(12), kinds)
+    assert alike is not None
+    assert math.isnan(alike.rho)
+    assert math.isnan(alike.p)
+
+
 def test_no_draw_is_better_than_the_same_order() -> None:
     found = correlation(np.arange(20.0), np.arange(20.0), Z, FAMILIES)
     assert found is not None
