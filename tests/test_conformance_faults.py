@@ -39,6 +39,11 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("distance:what=third_head", "C21", "after a shift by 1 (or "),
         ("distance:what=far", "C21", "(smallest input: reach 300)"),
         ("distance:what=beyond", "C21", "built for 64 after a shift by 63 "),
+        (
+            "rope:what=narrow",
+            "C04",
+            "dtype of angles: float64, got float32",
+        ),
         ("rope:what=remembers", "C09", "after a text that ends at position 99"),
         ("caches", "C09", "the same bits after a text in float32"),
         ("distance:what=half", "C17", "no half precision in a call in torch.float64"),

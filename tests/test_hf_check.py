@@ -375,6 +375,28 @@ def test_a_stock_model_passes(kind: str) -> None:
     assert [*found.values()].count("passed") >= 8
 
 
+@pytest.mark.parametrize("wrong", ["unrotated", "key", "halves"])
+def test_a_function_that_the_process_replaced_is_not_compared_with_itself(
+    wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = llama.apply_rotary_pos_emb
+
+    def other(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, **more: Any) -> Any:
+        if wrong == "unrotated":
+            return q, k
+        return plain(q, k, cos, sin)[0], plain(q, k, cos, -sin)[1]
+
+    def halves(x: Tensor) -> Tensor:
+        return torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).flatten(-2)
+
+    if wrong == "halves":
+        monkeypatch.setattr(llama, "rotate_half", halves)
+    else:
+        monkeypatch.setattr(llama, "apply_rotary_pos_emb", other)
+    found = states(model_of("LlamaForCausalLM"))
+    assert found["transformers"] == found["rotated channels"] == "failed"
+
+
 LONG: dict[str, Any] = {"long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
 
 

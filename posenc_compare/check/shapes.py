@@ -16,6 +16,7 @@ from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.registry import NAME, SCHEMES
 from posenc_compare.schemes.contract import opened
 from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.variants import Variant, option_types, parse_variants
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
@@ -73,6 +74,9 @@ def _shapes_and_dtypes_are_kept(
     scheme = subject.build(noise=0)
     scheme = scheme.to(torch.float32 if parameters == "float32" else dtype)
     x, positions = tokens(5, batch=batch).to(dtype), subject.positions(5)
+    if isinstance(scheme, Rotation):
+        got = scheme.angles(positions).dtype
+        expect_equal(got, torch.float64, "dtype of angles")
     layer = Layer(scheme)
     session, q = Session(scheme, positions), layer.heads(x, 0)
     call = session.call(0, q, q, x=x)
@@ -83,6 +87,7 @@ def _shapes_and_dtypes_are_kept(
         shape = (*given.shape[:-1], times * given.shape[-1])
         expect_equal(got.shape, shape, f"shape of {hook}")
         expect_equal(got.dtype, dtype, f"dtype of {hook}")
+
     out, logits = layer(x, positions), layer.logits(x, positions)
     expect_equal(out.shape, q.shape, "shape of the output")
     expect_equal(out.dtype, dtype, "dtype of the output")

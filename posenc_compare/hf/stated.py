@@ -6,6 +6,7 @@ small.
 """
 
 import copy
+import importlib.util
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -55,7 +56,8 @@ class Stated:
         longest = [config_length(self.config), *length_limits(self.own.config)]
         self.length = min(LENGTH, *longest)  # positions in which rotations are measured
         kinds = [k for k in type(model).__mro__ if k.__module__.startswith(STOCK)]
-        self.kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
+        kind = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
+        self.kind: Any = kind and as_released(kind)
 
     @cached_property
     def reader(self) -> Reader:
@@ -111,6 +113,23 @@ class Stated:
             raise NotApplicableError(f"a layer {fault}")
         if self.reader.start is None:
             raise NotApplicableError(NO_IDS)
+
+
+def as_released(kind: type) -> type:
+    """Return a class of transformers from a new copy of its module.
+
+    Functions that the process has replaced in the module are not replaced there. A
+    module that cannot be run twice gives the class itself.
+    """
+    spec = importlib.util.find_spec(kind.__module__)
+    if spec is None or spec.loader is None:
+        return kind
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        return getattr(module, kind.__name__)
+    except Exception:
+        return kind
 
 
 def _transformers(s: Stated) -> Compared:

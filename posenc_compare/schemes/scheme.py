@@ -479,6 +479,15 @@ class Scheme(nn.Module):
             if hook in vars(cls):
                 setattr(cls, hook, checked(vars(cls)[hook]))
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse an attribute that would hide a hook."""
+        if name in HOOKS:
+            raise PluginError(
+                f"{type(self).__name__}: an attribute must not have the name of a "
+                f"hook, got {name!r}; {name}_ would work"
+            )
+        super().__setattr__(name, value)
+
     @classmethod
     def defaults_at(cls, length: int, lengths: Lengths = "scaled") -> dict[str, int]:
         """Return the defaults of the options in `published` at a training length.

@@ -48,15 +48,8 @@ def retrieval_rows(records: Iterable[Record]) -> Frame:
         needles, share = values["needles"], values["retrieval"]
         if needles is None or share is None:
             continue  # a share that was not measured is not 0
-        facts = (
-            rule,
-            _factor(one),
-            length,
-            one.spec.seed,
-            needles,
-            share,
-            share * needles,
-        )
+        facts = (rule, _factor(one), length, one.spec.seed)
+        facts = (*facts, needles, share, share * needles)
         bits = {name: v for name, v in values.items() if name.endswith(BITS)}
         rows.append({**dict(zip(COLUMNS, (*facts, one), strict=True)), **bits})
     found: Frame = pd.DataFrame(rows, columns=None if rows else COLUMNS)

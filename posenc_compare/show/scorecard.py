@@ -35,7 +35,7 @@ from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
 from posenc_compare.stats.rounding import rounded_away
 
 MARGIN = 0.05  # bits per byte that count as no loss
-VERDICTS = ("holds", "loses", "unclear", "undefined", "one seed", "failed", "")
+VERDICTS = ("holds", "unclear", "loses", "undefined", "one seed", "failed", "")
 HEAD = ("scheme", "unique", "shift", "added", "at L", "16 L", "change", "time", "level")
 WIDE = 19  # characters of a label
 # By column; a column without texts is not explained.

@@ -4,9 +4,12 @@ import pickle
 from copy import deepcopy
 
 import pytest
+import torch
+from torch import nn
 
 from posenc_compare.errors import PluginError
-from posenc_compare.schemes import SCHEMES, Facts, Scheme, create
+from posenc_compare.schemes import SCHEMES, Facts, Geometry, Scheme, create
+from posenc_compare.schemes.scheme import HOOKS
 
 FAULTY = Facts(axes=2, known_faults={"C05": "it says so"})
 
@@ -42,3 +45,11 @@ def test_a_fact_beside_the_record_is_refused() -> None:
 
         class Loose(Scheme):
             causal_only = True
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_an_attribute_that_hides_a_hook_is_refused(name: str) -> None:
+    for value in (2.0, nn.Parameter(torch.ones(2))):
+        message = f"got '{name}'; {name}_ would work"
+        with pytest.raises(PluginError, match=message):
+            setattr(Scheme(Geometry()), name, value)

@@ -145,7 +145,7 @@ class FaultyRope(Rope):
         if self.what == "remembers" and positions.numel():  # turns more slowly later
             self.longest = max(self.longest, int(positions.max()))
             angles = angles / max(1, self.longest / self.geometry.length)
-        return angles
+        return angles.float() if self.what == "narrow" else angles
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         if self.what == "gradient":  # cuts off one part in two
