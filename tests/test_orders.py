@@ -102,6 +102,15 @@ def test_an_interval_covers_the_documents_too() -> None:
     assert "over 3 seeds and 5 documents;" in table(records).title
 
 
+def test_intervals_of_a_column_are_of_one_kind() -> None:
+    scores = RNG.normal(2.0, 0.5, (6, 2, 8))
+    whole = with_windows(scores, [[*range(8)]] * 6)
+    bare = [{**one, "arrays": {}} for one in with_windows(scores, [[0] * 8] * 6, "b")]
+    found = {str(name): cells for name, *cells in table([*whole, *bare]).rows}
+    assert found["rope"] == found["b"]
+    assert intervals(whole) != [cell.half_width for cell in found["b"]]  # type: ignore[union-attr]
+
+
 def test_simple_models_beside_documents_have_an_interval_over_seeds() -> None:
     scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
     records = with_windows(scores, [[0, 1, 2, 3]] * 3)

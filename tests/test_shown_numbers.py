@@ -225,7 +225,7 @@ def test_windows_belong_to_points_by_their_length_and_to_no_case(show: Show) -> 
     assert table.rows["a"][1:] == plain.rows["a"]
     assert table.rows["a + read"] == [cell([5, 6, 7])] * 3
     (several,) = show([*made, *trained("b", [1.0, 2.0], [1.0, 2.0])])
-    assert "and 2 documents at the most;" in several.title
+    assert "documents" not in several.title
 
 
 def test_as_trained_is_the_network_without_a_case(show: Show) -> None:

@@ -334,7 +334,7 @@ def layout(
     if ranked and columns[-1].better != "neither" and ranking.may_rank(columns):
         labels.sort(key=lambda label: _rank(label, columns))
     columns = [
-        replace(c, means={k: c.means[k] for k in labels if k in c.means})
+        _of_one_kind(replace(c, means={k: c.means[k] for k in labels if k in c.means}))
         for c in columns
     ]
     rankings = [*map(ranking.ranking, columns)]
@@ -364,6 +364,18 @@ def layout(
         f"{_spread(seeds, columns)}; {coverage(behind)}",
         below,
     )
+
+
+def _of_one_kind(column: Column) -> Column:
+    """Return a column whose intervals cover documents in every row, or in none."""
+    known = [m for m in column.means.values() if m.values and not m.case]
+    if all(mean.documents for mean in known):
+        return column
+    means = {
+        label: frame.with_values(mean, mean.values) if mean.documents else mean
+        for label, mean in column.means.items()
+    }
+    return replace(column, means=means)
 
 
 def texts_behind(column: Column, records: list[Record]) -> set[tuple[str, str]]:
