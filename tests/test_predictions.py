@@ -96,10 +96,9 @@ def test_measures_of_one_heading_are_both_there() -> None:
             one["spec"]["measure"]["name"] = "smoothness"
             one["rows"][0]["value"] *= -1
             records.append({**one, "key": one["key"][::-1]})
-    found = by_name(records)["rho"]
-    gap = "bits at 32 minus at 8"
-    assert found[gap, "the size"] == pytest.approx(1)
-    assert found[gap, "the size of smoothness"] == pytest.approx(-1)
+    found, gap = by_name(records), "bits at 32 minus at 8"
+    assert found.loc[(gap, "the size"), "rho"] == pytest.approx(1)
+    assert found.loc[(gap, "the size of smoothness"), "rho"] == pytest.approx(-1)
 
 
 def test_outcomes_begin_at_the_training_length() -> None:

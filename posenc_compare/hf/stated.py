@@ -56,7 +56,7 @@ class Stated:
         longest = [config_length(self.config), *length_limits(self.own.config)]
         self.length = min(LENGTH, *longest)  # positions in which rotations are measured
         kinds = [k for k in type(model).__mro__ if k.__module__.startswith(STOCK)]
-        kind = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
+        kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
         self.kind: Any = kind and as_released(kind)
 
     @cached_property

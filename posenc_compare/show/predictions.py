@@ -74,8 +74,8 @@ def predictions(records: Iterable[Record]) -> Frame:
                     heading = f"{prefix(task)}{view.quantity.heading}"
                     own = frame.of_quantity(means, measure, name)
                     own = own[own["case"] == ""]
-                    trained_at = {r.spec.setting.get("length") for r in some}
-                    own = own[own["x"] >= min(trained_at & {*own["x"]}, default=0)]
+                    lengths = {float(str(r.spec.setting["length"])) for r in some}
+                    own = own[own["x"] >= min(lengths & {*own["x"]}, default=0.0)]
                     found += _of_curve(heading, setting, own, measures)
     return pd.DataFrame(found, columns=[*COLUMNS, "curve", "when", "of_start"])
 
