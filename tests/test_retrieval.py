@@ -165,8 +165,8 @@ def test_no_difference_is_seen_with_few_seeds() -> None:
 
 def test_evidence_is_of_two_rules_beyond_the_trained_length() -> None:
     short = [one for one in made() if one.spec.setting["read_length"] == 1024]
-    for records in (short, []):
-        with pytest.raises(ConfigError, match="evidence must be records of retrieval"):
+    for records, said in ((short, "reach beyond the 1024 tokens"), ([], "got 0 check")):
+        with pytest.raises(ConfigError, match=f"evidence must .*{said}"):
             advice(records, 2048)
     one_rule = [one for one in made() if "yarn" in one.label]
     with pytest.raises(ConfigError, match="must hold two rules or more at 2048 tokens"):

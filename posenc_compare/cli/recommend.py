@@ -63,6 +63,9 @@ def recommend(
         named = [record for record in known if record.label in words | {"nope"}]
         tell("Scores in the preset quick: networks of 64 channels, 32 bytes of text.")
         show_parts(filter(None, [scorecard(named)]), "table")
+        names = {record.spec.scheme.name for record in known}
+        if lacking := [x for x in first - labels if x.partition(":")[0] in names]:
+            tell(f"The preset quick has no record of {', '.join(sorted(lacking))}.")
 
 
 def print_markdown(text: str) -> None:

@@ -220,21 +220,30 @@ def _counts(body: list[list[Any]]) -> list[list[str]]:
 
 
 def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
-    """Print how long cells would take, as far as the records of folders show."""
+    """Print how long cells would take, as far as records show.
+
+    They are those of folders, or else, for trainings, those of the package.
+    """
+    from posenc_compare.cli.rank import packaged
     from posenc_compare.records.load import sound
+    from posenc_compare.records.store import Store
     from posenc_compare.run.estimate import seconds_of
 
-    bodies = (body for store in stores for body in store.records())
-    known = sound(bodies, say, arrays=False)
-    folders = " and ".join(str(store.folder) for store in stores)
-    seconds = seconds_of(todo, known, workers)
-    count = f"{workers} at once" if workers > 1 else "one by one"
-    if seconds:
-        short = f"{max(1, round(seconds))} seconds"
-        time = short if seconds < 120 else f"{seconds / 60:.0f} minutes"
-        say(f"about {time}, {count}, estimated from the records of {folders}")
-    else:
-        say(f"{folders}: no records of these sizes to estimate the time from")
+    own = " and ".join(str(store.folder) for store in stores)
+    trained = [cell for cell in todo if cell.setting.task]
+    for source, cells, places, what in (
+        (own, todo, stores, ""),
+        ("the package", trained, map(Store, packaged()), " of training"),
+    ):
+        bodies = (body for store in places for body in store.records())
+        if seconds := seconds_of(cells, sound(bodies, say, arrays=False), workers):
+            short = f"{max(1, round(seconds))} seconds"
+            time = short if seconds < 120 else f"{seconds / 60:.0f} minutes"
+            time = time if seconds < 4 * 3600 else f"{seconds / 3600:.0f} hours"
+            count = f"{workers} at once" if workers > 1 else "one by one"
+            say(f"about {time}{what}, {count}, estimated from the records of {source}")
+            return
+    say(f"{own}: no records of these sizes to estimate the time from")
 
 
 def _say_how_to_go_on(more: str = "") -> None:

@@ -74,8 +74,9 @@ def predictions(records: Iterable[Record]) -> Frame:
                     heading = f"{prefix(task)}{view.quantity.heading}"
                     own = frame.of_quantity(means, measure, name)
                     own = own[own["case"] == ""]
-                    lengths = {float(str(r.spec.setting["length"])) for r in some}
-                    own = own[own["x"] >= min(lengths & {*own["x"]}, default=0.0)]
+                    trained_at = {r.spec.setting.get("length") for r in some}
+                    begin = own["x"][own["x"].isin(trained_at)].min()
+                    own = own[~(own["x"] < begin)]  # all of a length unknown
                     found += _of_curve(heading, setting, own, measures)
     return pd.DataFrame(found, columns=[*COLUMNS, "curve", "when", "of_start"])
 

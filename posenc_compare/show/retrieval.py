@@ -187,12 +187,17 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
     models = {str(setting["model"]) for setting in settings}
     trained = {int(str(setting["trained"])) for setting in settings}
     lengths = {int(str(setting["read_length"])) for setting in settings}
-    if len(models) != 1 or len(trained) != 1 or max(lengths) <= max(trained):
+    if len(models) != 1 or len(trained) != 1:
         raise ConfigError(
-            f"evidence must be records of retrieval of one checkpoint, also beyond its "
-            f"trained length, got {len(models)} checkpoints and lengths up to "
-            f"{max(lengths, default=0)}; `--evidence DIR` with records of `hf evaluate "
-            f"MODEL --retrieval --lengths 2048,16384` would work"
+            f"evidence must be records of retrieval of one checkpoint, got "
+            f"{len(models)} checkpoints; `hf evaluate MODEL --retrieval` makes them"
+        )
+    if max(lengths) <= max(trained):
+        raise ConfigError(
+            f"evidence must reach beyond the {max(trained)} tokens that {models.pop()} "
+            f"was trained at, got lengths up to {max(lengths)}; `--evidence DIR` with "
+            f"records of `hf evaluate MODEL --retrieval --lengths {max(trained)},"
+            f"{asked}` would work"
         )
     if several := {s for r in records for s in r.settings if s[:4] != "cpu="}:
         raise ConfigError(
