@@ -97,6 +97,7 @@ def reference_records(preset: str) -> "list[Record]":
 
 
 def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> int:
+    from posenc_compare.records.labels import without_settings
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import plan_comparison
     from posenc_compare.show.differences import place_table
@@ -112,7 +113,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
         if comparison.compute(store, listen):
             return 130
     results = comparison.results(store, say, arrays=False)
-    own = [record for record in results.records if record.status == "ok"]
+    own = [without_settings(one) for one in results.records if one.status == "ok"]
     labels = list(dict.fromkeys(record.label for record in own))
     times = _times(schemes, chosen, store)
     # Documents of the text are known of these records alone.

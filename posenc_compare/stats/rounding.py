@@ -17,15 +17,16 @@ def levelled(values: ArrayLike) -> NDArray[np.float64]:
     """Return values, of which those that rounding alone distinguishes are equal.
 
     Args:
-        values: `(n,)`, NaN where a number is missing. The largest size decides what
-            rounding is.
+        values: `(n,)`, NaN where a number is missing. Two neighbours are equal if they
+            differ by `NOTHING` relative to their size.
     """
     array = rounded_away(values)
-    order = np.argsort(array)[: np.isfinite(array).sum()]  # NaN stands last
-    if order.size:
+    finite = np.flatnonzero(np.isfinite(array))
+    if finite.size:
+        order = finite[np.argsort(array[finite])]
         ordered = array[order]
-        apart = np.diff(ordered) > NOTHING * np.abs(ordered).max()
-        first = np.flatnonzero(np.concatenate([[True], apart]))
+        apart = difference(ordered[1:], ordered[:-1]) > 0
+        first = np.flatnonzero([True, *apart])
         array[order] = ordered[first][np.cumsum([0, *apart])]
     return array
 

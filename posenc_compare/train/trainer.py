@@ -78,7 +78,6 @@ class Trainer:
     def step(self, number: int) -> None:
         """Take the step of a number."""
         setting = self.setting
-
         loss = self._loss(number)
         for parameter in self.parameters:
             parameter.grad = None

@@ -85,6 +85,13 @@ def test_numbers_that_rounding_alone_distinguishes_are_ties() -> None:
         found = correlation(values, NEAR, np.zeros(12), kinds)
         assert found is not None
         assert found.rho == pytest.approx(stats.spearmanr(x, NEAR)[0])
+    sizes = 10.0 ** -np.arange(12)  # all apart, though most are small beside the first
+    sizes[9:] = (0.0, 1e-10, 2e-10)  # nothing
+    found = correlation(sizes, NEAR, np.zeros(12), kinds)
+    assert found is not None
+    assert found.rho == pytest.approx(
+        stats.spearmanr(np.minimum(np.arange(12), 9), -NEAR)[0]
+    )
     alike = correlation(1.0 + rounding, NEAR, np.zeros(12), kinds)
     assert alike is not None
     assert math.isnan(alike.rho)
