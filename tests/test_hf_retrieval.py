@@ -339,7 +339,7 @@ def test_the_command_recommends_with_evidence(
     assert found["rule"] is None  # nothing to copy where nothing differs
     assert found["rope_parameters"] is None
     assert {row["rule"] for row in found["rules"]} == {"as trained", "pi"}
-    assert found["reasons"][0] == "found: 2 seeds, 6 are needed"
+    assert found["reasons"][1] == "found: 2 seeds, 6 are needed"
     done = posenc("hf", "recommend", place, *given)
     assert done.returncode == 0
     assert "another model, size or factor may rank rules otherwise" in done.stderr
