@@ -115,10 +115,14 @@ def _warm(request: Body) -> None:
     """Import and read what each child would do again; nothing of a plugin runs."""
     names = [module for module, *_ in request["plugins"]]
     names = [name for name in names if name.split(".")[0] == OURS]
-    compiled = request["spec"]["setting"].get("compiled")
+    spec = request["spec"]
     with contextlib.suppress(Exception):  # the child reports what is wrong
-        for name in names + ["torch._dynamo"] * bool(compiled):
-            importlib.import_module(name)  # that last one takes seconds
+        # The profiler of memory imports the compiler too, which takes seconds.
+        profiled = MEASURES.get(spec["measure"]["name"]).exclusive
+        if profiled or spec["setting"].get("compiled"):
+            names.append("torch._inductor")
+        for name in names:
+            importlib.import_module(name)
         if len(names) == len(request["plugins"]):
             _cell(request).key()
 
