@@ -207,6 +207,17 @@ def test_evidence_near_the_length_that_was_asked_for_decides() -> None:
         assert said == (asked != at)
 
 
+def test_a_factor_counts_if_records_of_the_length_have_it() -> None:
+    wide = [
+        with_factor(record(rule, 4096, seed, found, 1.0), 8.0)
+        for rule, found in (("pi", 28), ("yarn", 3))
+        for seed in range(6)
+    ]
+    found = advice([*made(), *wide], 3072)  # nearer to 4096, and to the factor 2
+    assert found.rules == ("pi",)
+    assert "factor 8" in found.about
+
+
 def test_rules_of_several_settings_are_not_compared() -> None:
     mixed = [replace(one, settings=("fillers=noise",)) for one in made()[:6]]
     with pytest.raises(ConfigError, match="must be of one setting, got fillers=noise"):

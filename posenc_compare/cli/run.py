@@ -233,7 +233,7 @@ def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
     trained = [cell for cell in todo if cell.setting.task]
     for source, cells, places, what in (
         (own, todo, stores, ""),
-        ("the package", trained, map(Store, packaged()), " of training"),
+        ("other machines", trained, map(Store, packaged()), " of training"),
     ):
         bodies = (body for store in places for body in store.records())
         if seconds := seconds_of(cells, sound(bodies, say, arrays=False), workers):

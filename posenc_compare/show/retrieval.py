@@ -206,7 +206,12 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
         )
     length = trained.pop()
     beyond = _nearest((one for one in lengths if one > length), asked)
-    scaled = [_factor(r) for r in records if r.spec.scheme.options.get("scaling")]
+    scaled = [
+        _factor(r)
+        for r in records
+        if r.spec.scheme.options.get("scaling")
+        and r.spec.setting["read_length"] == beyond
+    ]
     factor = _nearest(scaled, asked / length) if scaled else 1.0
     records = [
         r

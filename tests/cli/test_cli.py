@@ -107,7 +107,7 @@ def test_a_dry_run_of_many_cells_counts_them(posenc) -> None:
 def test_a_dry_run_estimates_trainings_by_records_of_the_package(posenc) -> None:
     words = ["run", "--dry-run", "--schemes", "rope", "--preset", "survey"]
     found = re.search(
-        r"about (\d+) minutes of training, .* the package", posenc(*words).stderr
+        r"about (\d+) minutes of training, .* other machines", posenc(*words).stderr
     )
     assert found
     assert int(found[1]) > 1
