@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from posenc_compare.check import CHECKS, built_in, fresh_process
+from posenc_compare.check import CHECKS, Subject, built_in, run_check
 from posenc_compare.registry import SCHEMES
 from posenc_compare.testing import parametrize_schemes
-from posenc_compare.variants import parse_variants
+from posenc_compare.variants import labelled
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -26,31 +26,64 @@ def test_a_scheme_of_a_package(conform) -> None:
 
 # Options that bring other code, and those of the comparisons of record. Raw integers
 # are not among them: they overflow float16, and beside them tokens lose their digits.
-VARIANTS = (
-    "rope:scaling=yarn;factor=4,rope:layout=half;fraction=0.5,"
-    "deberta:p2c_index=paper;reach=16,cope:scaled=true,alibi:direction=causal,"
-    "randomized:scheme=rope,rope_2d:kind=mixed,"
-    "dape:base=kerple_log,shape:scheme=dape,rerope:stretched=true,cape:centred=true,"
-    "path:forget=true,"
-    "randomized:scheme=alibi,mix:every=2"
+VARIANTS = [
+    "rope:scaling=yarn;factor=4",
+    "rope:layout=half;fraction=0.5",
+    "deberta:p2c_index=paper;reach=16",
+    "cope:scaled=true",
+    "alibi:direction=causal",
+    "randomized:scheme=rope",
+    "rope_2d:kind=mixed",
+    "dape:base=kerple_log",
+    "shape:scheme=dape",
+    "rerope:stretched=true",
+    "cape:centred=true",
+    "path:forget=true",
+    "randomized:scheme=alibi",
+    "mix:every=2",
+]
+OF_A_CLASS = {"C02", "C03", "C09", "C10", "C22", "C23", "C24"}  # whatever its options
+
+
+@pytest.mark.parametrize("code", sorted(CHECKS.keys() - OF_A_CLASS))
+@pytest.mark.parametrize("label", VARIANTS)
+def test_variants(label: str, code: str) -> None:
+    found = run_check(Subject(labelled(label)), code)
+    assert found.state != "failed", found.detail
+
+
+@pytest.mark.parametrize("code", ["C06", "C08", *(f"C{n}" for n in range(16, 22))])
+@pytest.mark.parametrize(
+    "name", [name for name in built_in() if SCHEMES.get(name).published]
 )
+def test_schemes_with_published_lengths(name: str, code: str) -> None:
+    found = run_check(Subject(labelled(name), lengths="published"), code)
+    assert found.state != "failed", found.detail
 
 
-@parametrize_schemes(VARIANTS)
-def test_variants(conform, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share a fresh process, as the schemes with their defaults do."""
-    labels = [variant.label for variant in parse_variants(VARIANTS)]
-    monkeypatch.setattr(fresh_process, "built_in", lambda: labels)
-    conform()
+# More options that bring other code; some of their parameters exist with them alone.
+LEARNED = [
+    "ca_rope:start=half",
+    "com_rope:block=2",
+    "com_rope:block=2;kind=ap",
+    "com_rope:block=4;kind=ap",
+    "cope:limit=3",
+    "dape:base=t5_bias",
+    "fope:learned=true",
+    "grape_a:gate=key",
+    "grape_ap:turned=both",
+    "inkling:clip=2;rank=3;reach=4",
+    "lie_re:block=2;by=layer",
+    "rope_learned:by=head;temperature=true",
+    "selective_rope:gate=true",
+    "shaw:per_head=true;reach=2",
+    "tapa:power=0.5",
+    "tupe:relative=t5_bias",
+    "wall:forget=true",
+]
 
 
-@parametrize_schemes(
-    ",".join(name for name in built_in() if SCHEMES.get(name).published),
-    lengths="published",
-)
-def test_built_in_schemes_with_published_lengths(conform) -> None:
-    conform()
-
-
-def test_there_are_twenty_four_checks() -> None:
-    assert list(CHECKS) == [f"C{number:02}" for number in range(1, 25)]
+@pytest.mark.parametrize("label", LEARNED)
+def test_gradients_are_those_of_finite_differences(label: str) -> None:
+    found = run_check(Subject(labelled(label)), "C15")
+    assert (found.state, found.detail) == ("passed", "")

@@ -47,13 +47,12 @@ CASES = [
         for name in (*sorted(LONG), "similarity")
         for schemes in (EIGHT, ROTARY)
     ),
-    *((SHORT, name, FOUR) for name in ("extrapolation", "similarity", "perturbation")),
     *((SHORT, name, "rope") for name in ("extrapolation", "similarity")),
     *((SHORT, "bias_maps", schemes) for schemes in (EIGHT, "alibi")),
     *(
         (folder, name, "")
-        for folder in ("language/1500", "language/6000")
-        for name in ("extrapolation", "position_bits", "checkpoint")
+        for folder in ("language/6000",)
+        for name in ("extrapolation", "checkpoint")
     ),
     ("grid/16x16", "grid_maps", ""),
     ("numerics/far_keys", "far_keys", EIGHT),

@@ -153,7 +153,7 @@ def has_a_graph_of_its_own(name: str) -> bool:
 
 
 PAIRS = [name for name in sorted(built_in()) if has_a_graph_of_its_own(name)]
-BIASED = ["alibi", "t5_bias", *PAIRS]
+BIASED = ["t5_bias", *PAIRS]
 
 
 @pytest.mark.parametrize("name", BIASED)

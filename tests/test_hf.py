@@ -361,7 +361,7 @@ def test_a_table_ends_where_the_model_does(llama: Any) -> None:
 def test_a_model_that_looks_ahead_does_not_pass(
     half: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wide = {**GROUPED, "hidden_size": 256, "num_hidden_layers": 12}
+    wide = {**GROUPED, "hidden_size": 256, "num_hidden_layers": 6}
     model = model_of("Llama", wide if half else GROUPED)
     model = model.to(torch.bfloat16) if half else model
     right = applying.attend

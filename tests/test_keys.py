@@ -109,10 +109,15 @@ EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they mo
         ],
         set(),
     ),
-    "a scheme": ([(ROPE, "10_000.0", "10_001.0")], ROTARY),
+    "a scheme and a task": (
+        [
+            (ROPE, "10_000.0", "10_001.0"),
+            ("tasks/copy.py", "SYMBOLS = 1, 2, 16", "SYMBOLS = 1, 2, 8"),
+        ],
+        ROTARY | COPIED,
+    ),
     "a sign": ([("schemes/alibi.py", "return -slope", "return slope")], ALIBI),
     "a measure": ([("measures/smoothness.py", "largest / mean", "mean / 1")], SMOOTH),
-    "a task": ([("tasks/copy.py", "SYMBOLS = 1, 2, 16", "SYMBOLS = 1, 2, 8")], COPIED),
     # All keys, until the edit is committed: then `NUMBERS` has the word.
     "the trainer": ([TRAINER], ALL),
     "a new file": ([("new.py", "", "X = 1\n")], ALL),

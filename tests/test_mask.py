@@ -187,7 +187,7 @@ def test_every_path_honours_every_mask(
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without")
 @pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize("name", ["nope", "rope", "alibi", "t5_bias", "fire", "fox"])
+@pytest.mark.parametrize("name", ["nope", "t5_bias", "fire", "fox"])
 def test_flex_honours_every_mask(name: str, kind: str) -> None:
     scheme, mask = make(name).requires_grad_(False), MASKS[kind]
     if scheme.facts.causal_only and (not mask.causal or "prefix" in kind):
@@ -209,13 +209,13 @@ def test_explain_says_why_each_other_path_is_not_taken() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["causal", "window", "segments", "prefixes", "none"])
+@pytest.mark.parametrize("kind", ["window", "segments", "none"])
 @pytest.mark.parametrize("name", sorted(built_in()))
 def test_blocks_of_rows_give_what_all_rows_give(
     name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheme, mask = make(name), MASKS[kind]
-    if scheme.facts.causal_only and kind in ("prefixes", "none"):
+    if scheme.facts.causal_only and kind == "none":
         return
     for queries in (KEYS, 7):
         inputs, asked = leaves(queries), given(scheme, mask, queries)

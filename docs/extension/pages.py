@@ -3,7 +3,6 @@
 import inspect
 import itertools
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +53,16 @@ def _pages(docs: Path) -> dict[str, str]:
         entries = _built_in(registry)
         pages[f"{registry.kind}s/index.md"] = _index(registry, entries)
         for entry in entries:
-            pages[f"{registry.kind}s/{entry.name}.md"] = page(entry, root)
+            text = _listed(page(entry, root), f"All {registry.kind}s")
+            pages[f"{registry.kind}s/{entry.name}.md"] = text
     for origin, home in HOMES.items():
         if origin.endswith(".md"):
             text = (root / origin).read_text("utf-8")
             folder, place = (root / origin).parent, (site / home).parent
             pages[home] = relink(text, docs, folder, place)
-    folders = [table.parent for table in sorted(root.glob("results/*/*/table.md"))]
-    for folder in folders:
-        pages[f"results/{page_of_results(folder)}.md"] = _result(folder)
-    pages["results/index.md"] += _contents(map(page_of_results, folders))
+    for table in sorted(root.glob("results/*/*/table.md")):
+        name = page_of_results(table.parent)
+        pages[f"results/{name}.md"] = _listed(_result(table.parent), "All results")
     pages["guide.md"] = _guide(pages["guide.md"])
     return pages
 
@@ -75,9 +74,11 @@ def _built_in(registry: Registry) -> list[Entry]:
     return sorted(own, key=lambda e: by_family(e.facts.get("family", ""), e.name))
 
 
-def _contents(names: Iterable[str]) -> str:
-    """Return a list of pages for the margin, and for no other place."""
-    return "\n".join(["", "```{toctree}", ":hidden:", "", *names, "```", ""])
+def _listed(page: str, all_of_them: str) -> str:
+    """Return a page that its index lists and the menu does not, with a link back."""
+    title, _, text = page.partition("\n")
+    back = f"[{all_of_them}](index.md)"
+    return f"---\norphan: true\n---\n\n{title}\n\n{back}\n{text}"
 
 
 def _table(head: list[str], body: list[list[object]]) -> str:
@@ -92,7 +93,7 @@ def _index(registry: Registry, entries: list[Entry]) -> str:
     for family, members in itertools.groupby(entries, lambda e: e.facts.get("family")):
         parts += [f"## {family}"] * (family is not None)
         parts += [_line(entry, registry) for entry in members]
-    return "\n\n".join([*parts, _contents(entry.name for entry in entries)])
+    return "\n\n".join(parts) + "\n"
 
 
 def _line(entry: Entry, registry: Registry) -> str:

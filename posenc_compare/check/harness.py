@@ -109,9 +109,8 @@ class Layer:
     def heads(self, x: Tensor, role: int) -> Tensor:
         """Project `(batch, seq, width)` to `(batch, heads, seq, head_dim)`."""
         heads = self.scheme.geometry.heads
-        weight = fixed(x.shape[-1], x.shape[-1], seed=10 + role)
-        weight = (weight / x.shape[-1] ** 0.5).to(x.dtype)
-        return (x @ weight).unflatten(-1, (heads, -1)).transpose(1, 2)
+        projected = x @ _weight(x.shape[-1], role, x.dtype)
+        return projected.unflatten(-1, (heads, -1)).transpose(1, 2)
 
     def __call__(
         self,
@@ -170,6 +169,12 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 fixed = functools.lru_cache(maxsize=64)(normal)  # small tensors that nobody changes
+
+
+@functools.lru_cache(maxsize=64)
+def _weight(width: int, role: int, dtype: torch.dtype) -> Tensor:
+    """Return the fixed weights that make queries (0), keys (1) or values (2)."""
+    return (normal(width, width, seed=10 + role) / width**0.5).to(dtype)
 
 
 def tokens(count: int, *, batch: int = 2, seed: int = 0, width: int = WIDTH) -> Tensor:

@@ -28,8 +28,8 @@ def test_a_package_that_a_command_lacks_is_one_line(
 
 
 def test_a_worker_that_dies_at_import_says_why(tmp_path: Path) -> None:
-    words = ["measure", "--schemes", "nope", "--measures", "smoothness", "--out"]
-    words += [str(tmp_path / "run")]
+    words = ["measure", "--schemes", "nope", "--measures", "smoothness"]
+    words += ["--seeds=1", "--workers=1", "--out", str(tmp_path / "run")]
     workers = "sys.flags.safe_path"  # which start with -P
     code, said = without("einops", tmp_path, *words, where=workers)
     assert code == 1

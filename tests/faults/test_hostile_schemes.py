@@ -510,7 +510,8 @@ def test_a_broken_distribution_is_one_line_and_costs_no_cell(tmp_path: Path) -> 
     point = "[posenc_compare.schemes]\ngone = posenc_gone:Gone\n"
     (facts / "entry_points.txt").write_text(point)
     words = ["measure", "--schemes", "none", "--measures", "smoothness"]
-    words += ["--set", "positions=8", "--out", str(tmp_path / "out"), "--format=json"]
+    words += ["--set", "positions=8", "--seeds=1", "--workers=1", "--format=json"]
+    words += ["--out", str(tmp_path / "out")]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "posenc_compare", *words],
         capture_output=True,

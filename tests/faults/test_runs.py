@@ -123,12 +123,12 @@ def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
     corpus: str, tmp_path: Path
 ) -> None:
     asked = {"schemes": "learned", "measures": ["extrapolation"], "corpus": corpus}
-    asked |= {"steps": 24, "seeds": 4}
+    asked |= {"steps": 24, "seeds": 3}
     expected = undisturbed(asked)
     limits = {"workers": 1, "checkpoint_every": 0.0, "timeout": 5.0}
     process = supervised({**asked, "out": str(tmp_path)}, **limits)
     store, seen = Store(tmp_path), set()
-    for step in (3, 10, 18, 6):
+    for step in (3, 10, 6):
 
         def reached(step: int = step) -> str | None:
             now = checkpointed(tmp_path)
@@ -137,7 +137,7 @@ def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
         key = wait_for(reached)
         seen.add(key)
         (worker,) = children(process.pid)
-        if len(seen) < 4:
+        if len(seen) < 3:
             os.kill(worker, signal.SIGKILL)
         else:  # the whole machine, longer than the timeout
             for pid in (process.pid, worker):
@@ -150,7 +150,7 @@ def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
     assert results(tmp_path) == expected
     facts = [store.read(key)["provenance"] for key in expected]  # type: ignore[index]
     attempts = sorted(fact["attempts"] for fact in facts)
-    assert attempts == [1, 2, 2, 2]
+    assert attempts == [1, 2, 2]
     resumed = [f["resumed_from_step"] for f in facts if f["attempts"] == 2]
     assert all(0 < step <= 24 for step in resumed)
     assert not checkpointed(tmp_path)
@@ -168,7 +168,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory, corpus: str):
     words += [*SIZES, "--workers=1", "--out", folder, "--format=json"]
     draw = random.Random(0)
     lost, slow = [], []
-    for kill in range(3):
+    for kill in range(2):
         before = state(folder)
         process = start(*words)
         at = len(before) + draw.randrange(0, 3) if kill % 2 == 0 else -1
