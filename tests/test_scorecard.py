@@ -27,9 +27,11 @@ def table_of(bodies: list[dict[str, Any]], labels: Any = None) -> Table:
 
 
 def card(bodies: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    table, none = table_of(bodies), dict.fromkeys(HEAD[1:], "")
+    head = [name if name in HEAD else "16 L" for name in table.head[1:]]
     return {
-        str(line[0]): dict(zip(HEAD[1:], line[1:], strict=True))
-        for line in table_of(bodies).rows
+        str(line[0]): {**none, **dict(zip(head, line[1:], strict=True))}
+        for line in table.rows
     }
 
 
@@ -98,8 +100,8 @@ def test_each_training_length_has_a_card_of_its_own() -> None:
         "Scorecard, training length 8",
         "Scorecard, training length 16",
     ]
-    assert (short.head[4:6], long.head[4:6]) == (["at L", "2 L"], ["at L", "4 L"])
-    assert [[*row[:2], *row[4:7]] for row in [*short.rows, *long.rows]] == [
+    assert (short.head[2:4], long.head[2:4]) == (["at L", "2 L"], ["at L", "4 L"])
+    assert [row[:5] for row in [*short.rows, *long.rows]] == [
         ["rope", "2048", "2.00", "2.50", "+0.50±0.01"],
         ["rope", "2048", "1.50", "4.50", "+3.00±0.01"],
     ]
@@ -116,7 +118,7 @@ def test_schemes_without_a_row_have_no_say() -> None:
     bodies = [*trained("best", 1.0, 1.0), *trained("rope", 2.0, 3.0)]
     bodies += [*trained("mr_rope", 2.0, 3.0), *trained("mix", 2.0, 3.0)]
     table = table_of(bodies, ["rope", "mr_rope"])
-    assert [[row[0], *row[4:6]] for row in table.rows] == [
+    assert [row[:3] for row in table.rows] == [
         [label, "2.00*", "3.00*"] for label in ("mr_rope", "rope")
     ]
     assert table.lines[-1] == "the same as mr_rope in every score: rope"
@@ -268,6 +270,9 @@ def test_the_step_is_relative_to_that_of_nope() -> None:
     ]
     lines = table_of(alone).lines
     assert not any(line.startswith("fewer seeds") for line in lines)
+    table = table_of([body for body in bodies if body["label"] == "rope"])
+    assert "no time: it is relative to nope, which was not timed" in table.lines
+    assert table.head == ["scheme", "at L", "2 L", "change", "level"]
 
 
 def test_differences_are_paired_and_tested_as_one_family() -> None:

@@ -155,8 +155,11 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         lines += ["  * goes by the seeds that every scheme has"] * any(leading)
     trained = means[means["measure"] == "extrapolation"]
     lines += _same(trained[trained["scheme"].isin(schemes)])
-    rows = [[*card.texts.values()] for card in cards]
-    return Table("Scorecard", head, rows, lines=tuple(lines))
+    if not seconds and any(map(_seconds, schemes.values())):
+        lines.append("no time: it is relative to nope, which was not timed")
+    shown = [(text, column) for text, column in zip(head, HEAD) if column in filled]
+    rows = [[card.texts[column] for _, column in shown] for card in cards]
+    return Table("Scorecard", [text for text, _ in shown], rows, lines=tuple(lines))
 
 
 def _same(trained: Frame) -> Iterator[str]:

@@ -94,6 +94,7 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
 
     monkeypatch.setattr(command, "_differing", lambda known, own: ["torch differs"])
     monkeypatch.setattr(command, "_scores", changed)
+    monkeypatch.setattr(command, "CONTROLS", ("nope", "alibi"))
     text = DISGUISED.replace("disguised", "broken").replace("Disguised", "Broken")
     text = text.replace(".abs()", ".abs().clamp(max=offsets.numel() // 2)")
     code, out, err = ranked(text)
