@@ -143,6 +143,7 @@ def _times(schemes: str, chosen: Body, store: "Store") -> "list[Record]":
 
     again = {**chosen, "overwrite": True}
     comparison = plan_comparison(f"{schemes},nope", "cost", **again)
+    say("steps are timed anew, with those of nope: times depend on the machine's load")
     with progress() as listen:
         comparison.compute(store, listen)
     return comparison.results(store, say, arrays=False).records

@@ -206,7 +206,10 @@ class Choices(Work, Network):
         3, "Number of paired seeds, such as 3; or a range, 100-109; or a list, 5,7,9."
     )
     positions: int = setting(
-        512, "Number of positions for training-free measures.", low=2, high=1 << 20
+        512,
+        "Positions for training-free measures; uniqueness also takes 2 and 4 times as many.",
+        low=2,
+        high=1 << 20,
     )
     probe_dtype: Literal["float64", "float32", "bfloat16", "float16"] = setting(
         "float64", "Precision of training-free measures."
