@@ -207,7 +207,8 @@ class Choices(Work, Network):
     )
     positions: int = setting(
         512,
-        "Positions for training-free measures; uniqueness also takes 2 and 4 times as many.",
+        "Number of positions for training-free measures; uniqueness also takes 2 and 4 "
+        "times as many.",
         low=2,
         high=1 << 20,
     )

@@ -157,9 +157,9 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     lines += _same(trained[trained["scheme"].isin(schemes)])
     if not seconds and any(map(_seconds, schemes.values())):
         lines.append("no time: it is relative to nope, which was not timed")
-    shown = [(text, column) for text, column in zip(head, HEAD) if column in filled]
-    rows = [[card.texts[column] for _, column in shown] for card in cards]
-    return Table("Scorecard", [text for text, _ in shown], rows, lines=tuple(lines))
+    shown = {k: text for k, text in zip(HEAD, head, strict=True) if k in filled}
+    rows = [[card.texts[column] for column in shown] for card in cards]
+    return Table("Scorecard", [*shown.values()], rows, lines=tuple(lines))
 
 
 def _same(trained: Frame) -> Iterator[str]:
