@@ -1,6 +1,9 @@
 """Checkpoints: the last one is whole, whatever happens to files and machines."""
 
 import errno
+import hashlib
+import os
+import pickle
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -163,6 +166,29 @@ def test_files_of_others_are_left_alone(folder: Path) -> None:
     keep(folder, 30)
     keep(folder, 40)
     assert all((folder / name).read_text() == "mine" for name in names)
+
+
+class Payload:
+    """A pickle that makes a folder where it is read."""
+
+    def __init__(self, sentinel: Path) -> None:
+        self.sentinel = sentinel
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.sentinel),)
+
+
+def test_a_planted_checkpoint_with_a_checksum_is_never_run(
+    folder: Path, tmp_path: Path
+) -> None:
+    sentinel = tmp_path / "sentinel"
+    data = (5).to_bytes(8) + pickle.dumps(Payload(sentinel))
+    digest = hashlib.sha256(KEY.encode() + data).digest()
+    (folder / NAME).write_bytes(digest + data)
+    step, refused = resumed(folder)
+    assert step == 0
+    assert "step 5" in refused[0]
+    assert not sentinel.exists()
 
 
 # What a training does with all this
