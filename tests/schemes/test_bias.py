@@ -34,7 +34,7 @@ class TestAlibi(BiasTests):
     cases = [
         Case({"direction": direction}, heads=heads)
         for direction in ("symmetric", "causal")
-        for heads in (1, 3, 4)
+        for heads in (1, 3, 4, 12)
     ]
 
     def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
