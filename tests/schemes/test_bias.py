@@ -426,21 +426,8 @@ class TestTupe(BiasTests):
 
     def projected(self, t: Inputs, name: str, h: int, position: int) -> list[float]:
         """Return the layer's channels of a head, from the normed vector."""
-        row = t.scheme.table[position].tolist()
-        mean = math.fsum(row) / len(row)
-        spread = math.fsum((x - mean) ** 2 for x in row) / len(row)
-        norm = t.scheme.norm
-        channels = zip(row, norm.weight.tolist(), norm.bias.tolist(), strict=True)
-        normed = [
-            (x - mean) / math.sqrt(spread + 1e-5) * weight + bias
-            for x, weight, bias in channels
-        ]
-        layer, width = getattr(t.scheme, name), t.q.shape[-1]
-        rows = range(h * width, (h + 1) * width)
-        return [
-            dot(layer.weight[row].tolist(), normed) + layer.bias[row].item()
-            for row in rows
-        ]
+        normed = t.scheme.norm(t.scheme.table[position])
+        return getattr(t.scheme, name)(normed).unflatten(0, (2, -1))[h].tolist()
 
     def added(self, t: Inputs, h: int, offset: int) -> float:
         if t.option("relative") == "nope":

@@ -20,7 +20,6 @@ from schemes.tools import (
     normal,
     pair_by_pair,
     rotation_by_complex,
-    seeded,
     vectors,
 )
 from torch import Tensor
@@ -154,31 +153,19 @@ class TestCope(LogitTests):
         torch.testing.assert_close(counted, expected, rtol=1e-5, atol=1e-3)
 
 
-PLACES = [0, 1, 3, 9, 4, 5, 30]
+class WrapperTests(SchemeTests):
+    """A scheme around another; what the pair means is in `test_scheme_pairs.py`."""
+
+    def output(self, scheme: Scheme) -> Tensor:
+        sizes = scheme.geometry
+        q, k, v = vectors(BATCH, sizes.heads, LENGTH, sizes.head_dim)
+        return attention(q, k, v, scheme=scheme, positions=RUN)
 
 
-class TestDape(LogitTests):
-    """DAPE against its network written out in matrices."""
-
+class TestDape(WrapperTests):
     name = "dape"
     sizes = {"model_dim": 18, "heads": 3}
-    places = [PLACES, PLACES[::-1]]
-    cases = [{}, {"base": "t5_bias", "width": 5}]
-    identities = [
-        ({"base": base}, {"out.weight": 0, "out.bias": 0}, base)
-        for base in ("alibi", "sandwich")
-    ]
-    changes = [{"width": 7}]
-
-    def logits(self, t: Inputs) -> Tensor:
-        """A + B + f(A, B), f a layer, LeakyReLU with slope 0.01, and a layer."""
-        base, first, second = t.scheme.base, t.scheme.hidden, t.scheme.out
-        a = t.q @ t.k.mT * base.scale(WIDTH)
-        call = {"positions": t.positions, "mask": Mask(causal=False)}
-        b = attention_logits(t.q, t.k, scheme=base, **call) - a
-        z = torch.cat([a, b], dim=1).movedim(1, -1) @ first.weight.T + first.bias
-        units = torch.where(z > 0, z, 0.01 * z)
-        return a + b + (units @ second.weight.T + second.bias).movedim(-1, 1)
+    changes = [{"width": 7}, {"base": "t5_bias"}]
 
     def test_facts_are_those_of_the_base(self) -> None:
         fire = self.drawn(base="fire")
@@ -266,12 +253,6 @@ class TestFox(LogitTests):
         tokens = t.x[b, j + 1 : i + 1]
         kept = math.prod(opened(t.scheme.gate, h, token) for token in tokens)
         return scaled_product(t, b, h, i, j) + math.log(kept)
-
-    def test_cable_is_the_same_with_the_sign_of_the_layer_turned(self) -> None:
-        *_, x = inputs()
-        scheme = self.drawn()
-        turned = F.linear(x, -scheme.gate.weight, -scheme.gate.bias)
-        close(scheme.token_state(x), -F.softplus(turned).cumsum(dim=1))
 
     def test_sums_are_exact_far_into_a_text(self) -> None:
         # In float32 a sum of 14 000 is known to 0.001 only.
@@ -366,7 +347,7 @@ class TestInkling(LogitTests):
         return made + dot(mixture, t.scheme.profiles[:, distance].tolist())
 
 
-class TestLogLength(SchemeTests):
+class TestLogLength(WrapperTests):
     """Logits that grow with the logarithm of the length, one query at a time."""
 
     name = "log_length"
@@ -377,10 +358,6 @@ class TestLogLength(SchemeTests):
         {"scheme": "alibi"},
         ({"rule": "llama4"}, {"floor": 3}),
     ]
-
-    def output(self, scheme: Scheme) -> Tensor:
-        q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
-        return attention(q, k, v, scheme=scheme, positions=RUN)
 
     @pytest.mark.parametrize("floor", [3, 8192])
     def test_llama4_grows_with_the_steps_of_the_position(self, floor: int) -> None:
@@ -484,26 +461,14 @@ class TestPath(LogitTests):
         return logits
 
     def test_a_long_text_stays_finite_in_float32(self) -> None:
-        scheme = create("path", model_dim=DIM, heads=HEADS, head_dim=WIDTH)
-        x = normal(1, 700, DIM).float().requires_grad_()
-        q, k = (normal(1, HEADS, 700, WIDTH, seed=seed).float() for seed in (1, 2))
-        state = scheme.token_state(x)
-        got = attention(
-            q, k, k, scheme=scheme, positions=torch.arange(700), state=state
-        )
-        got.square().sum().backward()
+        scheme = self.make(heads=1)
+        k, x = normal(1, 1, 700, WIDTH).float(), normal(1, 700, DIM).float()
+        check_float32_holds_over_a_long_text(scheme, k, x)
+        call = {"scheme": scheme.float(), "positions": torch.arange(700)}
+        state = scheme.token_state(x.requires_grad_())
+        attention(k, k, k, state=state, **call).square().sum().backward()
         assert x.grad is not None
         assert x.grad.isfinite().all()
-        double = scheme.double()
-        exact = attention(
-            q.double(),
-            k.double(),
-            k.double(),
-            scheme=double,
-            positions=torch.arange(700),
-            state=double.token_state(x.double()),
-        )
-        close(got.double(), exact, 1e-4)
 
 
 class TestRepo(LogitTests):
@@ -534,10 +499,6 @@ class TestRepo(LogitTests):
             return rotation_by_complex(t.q[b, h, i], t.k[b, h, j], factors, "half")
 
         return pair_by_pair(t.q, logit)
-
-    def test_hidden_units(self) -> None:
-        scheme = create("repo", model_dim=64, heads=4)
-        assert sum(p.numel() for p in scheme.parameters()) == (2 * 64 + 4) * 8
 
     def test_equal_tokens_have_equal_positions(self) -> None:
         *_, x = inputs()
@@ -890,23 +851,6 @@ class TestNope(LogitTests):
         return out
 
 
-def test_without_mask_permuting_tokens_permutes_outputs() -> None:
-    q, k, v = vectors(1, 2, 9, 4)
-    scheme = create("nope", model_dim=8, heads=2)
-    positions = torch.arange(9)
-    order = torch.randperm(9, generator=seeded(4))
-    whole = attention(
-        q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    mixed = attention(
-        *(t[:, :, order] for t in (q, k, v)),
-        scheme=scheme,
-        positions=positions,
-        mask=Mask(causal=False),
-    )
-    close(mixed, whole[:, :, order])
-
-
 class TestTapa(LogitTests):
     """TAPA against equation 12 of the paper, one pair of tokens at a time."""
 
@@ -936,24 +880,7 @@ class TestTapa(LogitTests):
         close(logits, q[..., :4] @ k[..., :4].mT / 2)
 
 
-class TestSink(LogitTests):
-    """Sinks against a softmax over one key more, whose value is zero."""
-
+class TestSink(WrapperTests):
     name = "sink"
     sizes = SIZES
-    cases = [{"scheme": inside} for inside in ("rope", "alibi", "nope")]
-    identities = [
-        ({"scheme": name}, {"logit": -1e4}, name) for name in ("rope", "alibi")
-    ]
-    changes = [{"start": 1.0}]
-
-    def logits(self, t: Inputs) -> Tensor:
-        inside = create(t.option("scheme"), **SIZES)
-        mask = Mask(causal=False)
-        return attention_logits(
-            t.q, t.k, scheme=inside, positions=t.positions, mask=mask
-        )
-
-    def read(self, t: Inputs, logits: Tensor) -> Tensor:
-        total = logits.exp().sum(-1) + t.scheme.logit.exp()[:, None]
-        return logits.exp() @ t.v / total[..., None]
+    changes = [{"start": 1.0}, {"scheme": "alibi"}]
