@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from schemes.tools import decoded
+from support.attention import decoded
 
-from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.registry import MEASURES, TASKS
 from posenc_compare.schemes import Geometry, Scheme, Variant, create
 from posenc_compare.settings.training import Training
@@ -244,7 +244,8 @@ def test_sketch_decodes_what_it_reads_as_a_whole(name):
     )
     plain = attention(q, k, v, scheme=create("nope"), positions=torch.arange(7))
     assert not torch.allclose(whole, plain)
-    got = decoded(q, k, v, [3, 1, 2, 1], scheme=scheme, positions=ids, x=x)
+    session = Session(scheme, ids, fed=0, cache=True)
+    got = decoded(session, [3, 1, 2, 1], (q, k, v), x)
     torch.testing.assert_close(got, whole)
 
 

@@ -147,48 +147,6 @@ def on_paths(
         return [attention(q, k, v, path=path, **call) for path in paths]
 
 
-def decoded(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    steps: Iterable[int],
-    *,
-    scheme: Scheme,
-    positions: Tensor,
-    x: Tensor | None = None,
-) -> Tensor:
-    """Attend in steps, each over all keys so far, and join the outputs.
-
-    Args:
-        q: queries (batch, heads, length, head_dim).
-        k: keys, shaped like `q`.
-        v: values, shaped like `q`.
-        steps: how many queries each step adds; their sum is the length.
-        scheme: the scheme.
-        positions: (..., length), or (..., length, axes) for two or more axes.
-        x: hidden states (batch, length, model_dim) of a scheme with a token state.
-    """
-    outs, start, state = [], 0, None
-    axis = list(positions.shape).index(q.shape[2])
-    for step in steps:
-        stop = start + step
-        if x is not None:
-            state = scheme.token_state(x[:, start:stop], state)
-        if step:
-            out = attention(
-                q[:, :, start:stop],
-                k[:, :, :stop],
-                v[:, :, :stop],
-                scheme=scheme,
-                positions=positions.narrow(axis, start, step),
-                key_positions=positions.narrow(axis, 0, stop),
-                state=state,
-            )
-            outs.append(out)
-        start = stop
-    return torch.cat(outs, dim=2)
-
-
 def check_causal_mask_is_needed(scheme: Scheme, width: int) -> None:
     heads = scheme.geometry.heads
     x, ids = normal(1, heads, 3, width), torch.arange(3)
