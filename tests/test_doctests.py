@@ -11,7 +11,6 @@ from conftest import ROOT
 PACKAGE = ROOT / "posenc_compare"
 SOURCES = [*PACKAGE.rglob("*.py"), *ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 SHOWN = sorted(path for path in SOURCES if ">>> " in path.read_text("utf-8"))
-WANTED = {"attention", "create", "compare", "load", "register", "Results.plot"}
 
 
 def examples(path: Path) -> list[doctest.DocTest]:
@@ -39,10 +38,3 @@ def test_examples_print_what_they_say(
         doctest.DocTestRunner(verbose=False).run(test, out=said.append)
     plt.close("all")
     assert "".join(said) == ""
-
-
-def test_the_public_names_have_examples() -> None:
-    names = [test.name for path in SHOWN for test in examples(path)]
-    assert {
-        name for name in WANTED if not any(n.endswith(f".{name}") for n in names)
-    } == set()

@@ -13,7 +13,6 @@ from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import (
     FAMILIES,
     MEASURES,
-    REGISTRIES,
     SCHEMES,
     Registry,
     add_plugin,
@@ -136,12 +135,6 @@ def test_an_installed_plugin_cannot_take_a_name(
             ask()
         assert owner in str(caught.value)
         assert "demo (installed_thief:Mine)" in str(caught.value)
-
-
-def test_each_kind_has_entry_points_of_its_own() -> None:
-    groups = {registry.kind: registry.group for registry in REGISTRIES}
-    kinds = ("scheme", "measure", "task", "plot")
-    assert groups == {kind: f"posenc_compare.{kind}s" for kind in kinds}
 
 
 def test_two_modules_cannot_file_one_name(registry: Registry) -> None:

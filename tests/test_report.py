@@ -234,9 +234,3 @@ def test_every_plot_stands_beside_a_measure_that_there_is() -> None:
     of_hf = {"checkpoint", "retrieval"}  # which that package registers
     assert stated - {""} <= {*MEASURES.entries(), *of_hf}
     assert "extrapolation" in stated
-
-
-def test_every_plot_has_a_caption() -> None:
-    facts = [entry.facts for entry in PLOTS.entries().values()]
-    assert all(fact["caption"].endswith(".") for fact in facts)
-    assert len({fact["order"] for fact in facts}) == len(facts)

@@ -57,18 +57,6 @@ def test_rows_are_those_of_the_code() -> None:
     assert schemes_doc.page(TEXT) == TEXT, "run `python tools/schemes_doc.py`"
 
 
-def test_what_the_code_knows_is_written_and_what_a_person_knows_stays() -> None:
-    known = "| bias | `offset_bias` | 0 | `direction` |"
-    stale = TEXT.replace(known, "| rotary | no hook | 7 | x |")
-    stale = stale.replace(TEXT[TEXT.index("| [`fox`]") :].partition("\n")[0] + "\n", "")
-    lines = schemes_doc.page(stale).splitlines()
-    (alibi,) = (line for line in lines if line.startswith("| [`alibi`]"))
-    assert " | bias | `offset_bias` | 0 | x | slopes of the paper | " in alibi
-    (fox,) = (line for line in lines if line.startswith("| [`fox`]"))
-    blank = " | ".join([schemes_doc.NONE] * 3)
-    assert f" | 4104 each layer | {blank} | 24 | " in fox
-
-
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_options_of_a_row_are_those_of_the_scheme(name: str) -> None:
     assert set(quoted(ROWS[name][5])) <= set(option_types(name))

@@ -8,7 +8,6 @@ import pytest
 
 from posenc_compare.measures import cost as module
 from posenc_compare.measures.cost import cost
-from posenc_compare.registry import MEASURES
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
@@ -89,13 +88,3 @@ def test_a_step_costs_the_median_of_those_timed_and_the_memory_of_one(
     # The middle of 1 to 11 and one that was disturbed: between the sixth and seventh.
     assert found["step_seconds"] == 6.5
     assert found["step_memory"] == 5
-
-
-def test_it_runs_alone_and_once() -> None:
-    facts = MEASURES.entry("cost").facts
-    assert (facts["exclusive"], facts["once"], facts["setting"]) == (
-        (True, True, "training")
-    )
-    quantities = MEASURES.get("cost").quantities.items()
-    timed = {name for name, quantity in quantities if not quantity.repeatable}
-    assert timed == {"step_seconds", "step_memory"}

@@ -14,13 +14,6 @@ from posenc_compare.schemes.scheme import HOOKS
 FAULTY = Facts(axes=2, known_faults={"C05": "it says so"})
 
 
-def test_facts_keep_no_reference_to_what_they_were_made_of() -> None:
-    faults = {"C05": "it says so"}
-    facts = Facts(known_faults=faults)
-    faults["C06"] = "later"
-    assert facts.known_faults == {"C05": "it says so"}
-
-
 def test_facts_are_hashed_copied_and_pickled() -> None:
     for other in (deepcopy(FAULTY), pickle.loads(pickle.dumps(FAULTY))):
         assert other == FAULTY
