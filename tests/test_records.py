@@ -23,7 +23,7 @@ from posenc_compare.run.choices import Settings
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.compute import compute
 from posenc_compare.run.estimate import SIZES, seconds_of
-from posenc_compare.run.plan import in_shard, missing, plan, shuffled
+from posenc_compare.run.plan import in_shard, plan, shuffled
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.probe import ProbeSetting
@@ -34,15 +34,6 @@ from posenc_compare.train.progress import Progress
 PROBE = ProbeSetting(positions=32, width=16, heads=2, tokens=16)
 CELL = Cell(Variant("rope"), "shift_error", PROBE, threads=1)
 SIZES_OF_PROBE = ("width", "heads", "positions", "tokens")
-
-
-def fill(folder: Path, cells: list[Cell]) -> list[dict[str, Any]]:
-    store = Store(folder)
-    store.create()
-    bodies = [compute(cell, Progress()).to_json() for cell in cells]
-    for body in bodies:
-        store.write(body)
-    return bodies
 
 
 CHANGES: list[dict[str, Any]] = [
@@ -83,15 +74,6 @@ def test_where_the_corpus_lies_does_not_change_the_key_but_its_bytes_do() -> Non
 def test_key_does_not_depend_on_the_order_of_fields() -> None:
     spec = CELL.spec().to_json()
     assert spec_key(dict(reversed(spec.items()))) == CELL.key()
-
-
-def test_a_finished_cell_is_not_missing(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    cells = [CELL, CELL, replace(CELL, measure="smoothness")]
-    assert len(missing(cells, store)) == 2
-    fill(tmp_path, [CELL])
-    assert [c.measure for c in missing(cells, store).values()] == ["smoothness"]
-    assert [path.name for path in store.cells.iterdir()] == [f"{CELL.key()}.json"]
 
 
 @pytest.mark.parametrize(
