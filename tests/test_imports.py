@@ -1,4 +1,4 @@
-"""The floors of the package: imports run one way, and stand at the top of a file."""
+"""The floors of the package: imports run one way."""
 
 import ast
 from collections.abc import Iterator
@@ -34,18 +34,6 @@ ROOMS = {
 # room but these.
 FILES_BESIDE = {"convert": {"schemes"}, "testing": {"check", "schemes"}}
 FILES_BESIDE |= {"__main__": {"cli"}}
-# Modules that may import when called: flex attention is heavy and seldom needed; a
-# worker imports torch once it obeys its scheduler; a mistake in a comparison is named
-# before pandas and matplotlib are there; scikit-learn is an extra.
-LAZY = {
-    "posenc_compare.attention.backends.flex": {"torch.nn.attention"},
-    "posenc_compare.run.comparison": {
-        "posenc_compare.show",
-        "posenc_compare.run.trial",
-    },
-    "posenc_compare.run.worker": {"posenc_compare", "torch"},
-    "posenc_compare.tasks.digits": {"sklearn.datasets"},
-}
 
 
 def module_name(path: Path) -> str:
@@ -97,18 +85,6 @@ def room(module: str) -> str:
     return module.removeprefix(f"{ROOT.name}.").split(".")[0]
 
 
-def inner_imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
-    """Return the imports that are not at the top level, nor for type checkers."""
-    top: list[ast.stmt] = []
-    for node in tree.body:
-        top += node.body if isinstance(node, ast.If) and for_checkers(node) else [node]
-    return [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom) and node not in top
-    ]
-
-
 def test_every_folder_is_a_room() -> None:
     folders = {path.parent.name for path in ROOT.glob("*/*.py")}
     assert folders == ROOMS.keys()
@@ -144,23 +120,6 @@ def test_no_cycles() -> None:
     for module in FILES:
         visit(module, ())
     assert done == set(FILES)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        module
-        for module in FILES
-        if room(module) in {*ROOMS, "registry", "variants"}
-        and room(module) not in ("check", "cli", "hf", "reproduce")
-    ],
-)
-def test_imports_stand_at_the_top(module: str) -> None:
-    allowed = LAZY.get(module, set())
-    for node in inner_imports(TREES[module]):
-        names = imported(node)
-        lazy = {a for n in names for a in allowed if n == a or n.startswith(a + ".")}
-        assert lazy, f"{module}, line {node.lineno}: {names}"
 
 
 def test_a_scheme_does_not_import_another() -> None:
