@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import io
-import math
 import re
 import runpy
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 import torch
 from support.attention import decoded
 
-from posenc_compare.attention import Mask, Session, attention, attention_logits
+from posenc_compare.attention import Session, attention
 from posenc_compare.registry import MEASURES, TASKS
 from posenc_compare.schemes import Geometry, Scheme, Variant, create
 from posenc_compare.settings.training import Training
@@ -97,54 +96,6 @@ def test_a_small_gpt_learns_and_its_cache_is_exact(
         assert got[:, length] == wanted
 
 
-def test_the_small_gpt_runs_as_it_says() -> None:
-    assert re.match(r"\d\.\d\d bits per byte\n", run_here("nanogpt.py"))
-
-
-def in_torch(model: Any, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return the logits of the encoder-decoder, written in torch alone."""
-
-    def attended(layer: Any, x: torch.Tensor, text: torch.Tensor, hide: bool) -> Any:
-        q, k, v = (
-            part.unflatten(2, (4, -1)).transpose(1, 2)
-            for part in (layer.q(x), *layer.kv(text).chunk(2, dim=2))
-        )
-        apart = torch.arange(6) - torch.arange(6)[:, None]
-        bias = torch.zeros(4, 6, 6)
-        if layer.scheme.name == "alibi":
-            bias = (
-                -torch.tensor([0.25, 0.0625, 2**-6, 2**-8])[:, None, None] * apart.abs()
-            )
-        if hide:
-            bias = bias.masked_fill(apart > 0, -torch.inf)
-        kernel = torch.nn.functional.scaled_dot_product_attention
-        read = kernel(q, k, v, attn_mask=bias).transpose(1, 2).flatten(2)
-        return torch.nn.functional.layer_norm(x + read, (32,))
-
-    x, y = model.tokens(source), model.tokens(target)
-    memory, y = attended(model.encoder, x, x, False), attended(model.own, y, y, True)
-    return model.logits(attended(model.between, y, memory, False))
-
-
-@pytest.mark.parametrize("scheme", ["nope", "alibi"])
-def test_an_encoder_decoder_is_that_of_torch(
-    scheme: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES)
-    example = importlib.import_module("encoder_decoder")
-    torch.manual_seed(0)
-    model = example.Model(scheme, scheme, scheme)
-    source, target = torch.randint(10, (2, 8, 6))
-    got = model(target, *model.read(source))
-    wanted = in_torch(model, source, target)
-    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-5)
-    slopes, others = (
-        torch.autograd.grad(out.cos().sum(), list(model.parameters()))
-        for out in (got, wanted)
-    )
-    torch.testing.assert_close(slopes, others, rtol=0, atol=1e-4)
-
-
 def test_the_cache_of_an_encoder_decoder_is_exact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -184,34 +135,6 @@ def test_notebook_compares_without_a_guard():
     assert text.endswith("Results(2 of 2 cells ok)\n")
 
 
-@pytest.fixture
-def log_bias(registered):
-    """Declare the example scheme, and forget it afterwards."""
-    assert registered(EXAMPLES / "my_scheme.py") == ["log_bias"]
-    return "log_bias"
-
-
-def test_own_scheme_equals_its_formula(log_bias):
-    heads, tokens, width = 3, 5, 4
-    scheme = create(log_bias, heads=heads, head_dim=width)
-    zeros = torch.zeros(1, heads, tokens, width, dtype=torch.float64)
-    given = {"scheme": scheme, "positions": torch.arange(tokens)}
-    logits = attention_logits(zeros, zeros, **given, mask=Mask(causal=False))
-    for head in range(heads):
-        for query in range(tokens):
-            for key in range(tokens):
-                wanted = -(head + 1) / heads * math.log(1 + abs(query - key))
-                got = logits[0, head, query, key].item()
-                assert got == pytest.approx(wanted, abs=1e-6)
-
-
-def test_own_scheme_is_checked_in_own_tests(tmp_path):
-    options = ["-q", "-p", "no:cacheprovider", "-c", tmp_path / "none.ini"]
-    (tmp_path / "none.ini").touch()
-    said = run("-m", "pytest", *options, EXAMPLES / "test_my_scheme.py")
-    assert "24 passed" in said
-
-
 def sketches() -> dict[str, type[Scheme]]:
     """Run the Python blocks of the page on the hook, and return their schemes."""
     text = (ROOT / "docs" / "hooks.md").read_text("utf-8")
@@ -223,10 +146,6 @@ def sketches() -> dict[str, type[Scheme]]:
         for name, item in names.items()
         if isinstance(item, type) and item.__module__ == "sketches"
     }
-
-
-def test_there_are_two_sketches():
-    assert list(sketches()) == ["SqrtRope", "FoX"]
 
 
 @pytest.mark.parametrize("name", sketches())
