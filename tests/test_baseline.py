@@ -59,15 +59,6 @@ def test_columns_are_chosen_and_latex_has_the_differences() -> None:
     assert "difference from rope (with half width of its 95\\% interval)}" in text
 
 
-def test_few_seeds_have_no_p_and_it_is_said() -> None:
-    curves, _ = tables(made(5))
-    assert curves.lines[1] == "no p, for 6 seeds are needed"
-    assert "p " not in curves.body[0][1]
-    one, _ = tables(made(1))
-    assert one.body[0][1].endswith(", 1/1")
-    assert "±" not in one.body[0][1]
-
-
 def test_seeds_that_one_lacks_are_not_compared_and_reasons_stay() -> None:
     records = [
         one

@@ -84,15 +84,11 @@ def test_records_show_the_task_without_a_corpus(finished) -> None:
         assert one["spec"]["setting"]["corpus_sha256"] == ""
 
 
-def test_table_plot_and_report_show_it_again(finished, posenc, tmp_path: Path) -> None:
+def test_table_and_report_show_it_again(finished, posenc, tmp_path: Path) -> None:
     out, _, _ = finished
     done = posenc("table", out)
     assert "accuracy" in done.stdout
     assert "parameters" in done.stdout
-    words = ["plot", out, "--plots", "parameters", "--out", tmp_path / "drawn"]
-    assert "unknown plot 'parameters'" in posenc(*words).stderr
-    drawn = posenc(*words, "--plugin", PLUGIN)
-    assert (tmp_path / "drawn" / "parameters.png").exists(), drawn.stderr
     page = tmp_path / "page.html"
     done = posenc("report", out, "--out", page, "--plugin", PLUGIN)
     assert done.returncode == 0, done.stderr

@@ -141,14 +141,6 @@ def test_scores_of_another_length_are_not_compared() -> None:
     assert (found["short"]["change"], found["best"]["16 L"]) == ("", "3.00*")
 
 
-def test_without_six_common_seeds_nothing_has_a_star() -> None:
-    other = trained("other", 5.0, 9.0)
-    for seed, body in enumerate(other, start=1):
-        body["spec"]["setting"]["seed"] = seed
-    found = card([*trained("best", 2.0, 3.0), *other])
-    assert not any("*" in row["at L"] + row["16 L"] for row in found.values())
-
-
 def test_seeds_without_a_change_of_their_own_have_no_level() -> None:
     first, last, one = trained("rope", 2.0, 2.5)[:3]
     found = card([one])["rope"]
@@ -326,15 +318,6 @@ def test_schemes_without_a_common_seed_are_in_no_order() -> None:
     assert table.body[1][-1] == "n/a"
     table = place_table(sound([*bodies, *trained("alibi", 2.0, 2.6)]), "rope")
     assert table.title.startswith("rope: place 1 of 2 by")
-
-
-def test_a_longest_length_of_its_own_gives_no_place() -> None:
-    short = trained("short", 1.0, 1.0)
-    for body in short:
-        body["rows"][1]["x"] /= 2
-    table = place_table(sound([*short, *trained("rope", 2.0, 2.5)]), "rope")
-    assert table.title.startswith("rope: no place by bits per byte at 16")
-    assert "without a score at 16: short" in table.lines
 
 
 def test_places_are_those_of_schemes_with_a_score_at_the_end() -> None:

@@ -304,6 +304,7 @@ def floored(
 
 
 BELOW = "not shown to be better than the"
+FLAT = {"flat": [value for (value,) in steady(2.0)]}
 
 
 @pytest.mark.parametrize("higher", [False, True])
@@ -361,6 +362,42 @@ def test_schemes_are_tested_against_a_floor_together(show: Show) -> None:
     (table,) = show(made)
     (line,) = [one for one in table.lines if one.startswith(BELOW)]
     assert {*line.partition(": ")[2].split(", ")} == {*"abcde"}
+
+
+def test_too_few_seeds_are_not_better_than_a_floor(show: Show) -> None:
+    made = floored(
+        [*trained("below", *steady(1.9)), *trained("few", *steady(1.9, 3))], FLAT
+    )
+    (table,) = show(made)
+    assert f"{BELOW} flat at 8: few" in table.lines
+
+
+def test_each_budget_has_its_own_floor(show: Show) -> None:
+    made = floored(trained("a", *steady(1.95), steps=1), FLAT)
+    made += floored(trained("b", *steady(2.05), steps=1), FLAT)
+    low = {"flat": [value - 0.1 for value in FLAT["flat"]]}
+    made += floored(trained("a", *steady(1.96), steps=4), low)
+    (table,) = show(made)
+    assert [line for line in table.lines if line.startswith(BELOW)] == [
+        f"{BELOW} flat [steps=1] at 8: b [steps=1]",
+        f"{BELOW} flat [steps=4] at 8: a [steps=4]",
+    ]
+    assert any(line.startswith("8: ") for line in table.lines)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({}, {"corpus_sha256": "2"}), ({"split": "test"}, {"split": "validation"})],
+)
+def test_scores_of_several_texts_have_no_order(
+    show: Show, one: Any, other: Any
+) -> None:
+    made = floored(trained("a", *steady(1.95), **one), FLAT)
+    made += floored(trained("b", *steady(1.8), **other), FLAT)
+    (table,) = show(made)
+    assert "no order: scores are of several texts" in table.lines
+    assert not any(line.startswith("8: ") for line in table.lines)
+    assert table.bold == set()
 
 
 @pytest.mark.parametrize(

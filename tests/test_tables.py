@@ -16,7 +16,6 @@ from support.records import curve, fact, labelled, record, row
 
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.records.load import sound
-from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.format import as_csv, csv_text
 from posenc_compare.show.frame import long_table, summary
@@ -355,63 +354,6 @@ def test_a_cell_without_numbers_tells_no_other_apart() -> None:
     said: list[str] = []
     labels = {one.label for one in labelled(made, said.append)}
     assert (labels, said) == ({"rope"}, [])
-
-
-def floored(
-    label: str, loss: float, noise: float, seeds: int, base: float = 2.0, **more: Any
-) -> list[dict[str, Any]]:
-    """Return records of a curve at one length, beside a floor."""
-    made = []
-    for seed in range(seeds):
-        one = curve(label, [loss + noise * (-1) ** seed], seed=seed)
-        one["spec"]["setting"] |= more
-        one["key"] = spec_key(one["spec"])
-        floor = {**fact({"floor_of": "gain"}, x="test length"), "name": "floor"}
-        one["quantities"]["floor"] = floor
-        one["rows"].append(row(base + 0.001 * seed, quantity="floor", case="flat", x=8))
-        made.append(one)
-    return made
-
-
-def test_too_few_seeds_are_not_better_than_a_floor_that_others_are_tested_against() -> (
-    None
-):
-    made = [*floored("below", 1.9, 0.001, 6), *floored("few", 1.9, 0.001, 3)]
-    (table,) = display_tables(labelled(made))
-    assert "not shown to be better than the flat at 8: few" in table.lines
-
-
-def test_each_budget_has_its_own_floor() -> None:
-    made = [
-        *floored("a", 1.95, 0.001, 6, steps=1),
-        *floored("b", 2.05, 0.001, 6, steps=1),
-        *floored("a", 1.96, 0.001, 6, base=1.9, steps=4),
-    ]
-    (table,) = display_tables(labelled(made))
-    floors = {str(r[0]): r[1] for r in table.body if str(r[0]).startswith("flat")}
-    assert floors.keys() == {"flat [steps=1]", "flat [steps=4]"}
-    assert [line for line in table.lines if "better than" in line] == [
-        "not shown to be better than the flat [steps=1] at 8: b [steps=1]",
-        "not shown to be better than the flat [steps=4] at 8: a [steps=4]",
-    ]
-    assert any(line.startswith("8: ") for line in table.lines)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [({}, {"corpus_sha256": "2"}), ({"split": "test"}, {"split": "validation"})],
-)
-def test_scores_of_several_texts_have_no_order(
-    one: dict[str, Any], other: dict[str, Any]
-) -> None:
-    made = [
-        *floored("a", 1.95, 0.001, 6, **one),
-        *floored("b", 1.8, 0.001, 6, base=1.7, **other),
-    ]
-    (table,) = display_tables(labelled(made))
-    assert "no order: scores are of several texts" in table.lines
-    assert not any(line.startswith("8: ") for line in table.lines)
-    assert table.best == set()
 
 
 def test_labels_name_the_size_of_a_grid_and_of_a_text() -> None:

@@ -148,7 +148,8 @@ def curve(
     label: str, values: list[float], *, quantity: str = "gain", **changes: Any
 ) -> dict[str, Any]:
     """Return a trained record with a number at every length 8, 16, 32 ..."""
-    made = record(label, "extrapolation", corpus_sha256="1", length=8, **changes)
+    changes = {"corpus_sha256": "1", **changes}
+    made = record(label, "extrapolation", length=8, **changes)
     facts = fact("curve", name=quantity, x="test length", title="bits")
     made["quantities"] = {quantity: facts}
     made["rows"] = [
