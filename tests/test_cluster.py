@@ -19,20 +19,11 @@ from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import compare
 
 SUPPORT = Path(__file__).parent / "support"
+PLUGIN = Path(__file__).parent.parent / "examples" / "my_scheme.py"
 SIZES: dict[str, Any] = {"length": 16, "width": 16, "heads": 2, "batch": 2}
 SIZES |= {"test_bytes": 64, "longest": 2}
 SHORT, LONG = {**SIZES, "steps": 40}, {**SIZES, "steps": 1500}
 OPTIONS = {"engine", "out", "seeds", "corpus"}  # the others are settings
-FAR = """
-from posenc_compare.schemes import Scheme, register
-
-@register("far", family="bias", source="own")
-class Far(Scheme):
-    "Fall with the distance."
-
-    def offset_bias(self, offsets):
-        return -offsets.abs().double().expand(self.geometry.heads, -1)
-"""
 needs_ray = pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="needs the extra `ray`"
 )
@@ -145,15 +136,11 @@ def test_records_are_those_of_a_run_on_one_machine(
     nodes: Nodes, asked: dict[str, Any], tmp_path: Path
 ) -> None:
     """Also of a plugin, which nodes read as it was when the run began."""
-    plugin = tmp_path / "far.py"
-    plugin.write_text(FAR)
     asked |= {**SHORT, "seeds": 2}
-    compare(
-        "rope,far", "extrapolation", plugins=[plugin], out=tmp_path / "here", **asked
-    )
-    there = tmp_path / "there"
-    end(started(nodes.address, there, "rope,far", "--plugin", plugin, **asked))
-    assert found(there) == found(tmp_path / "here")
+    here, there, schemes = tmp_path / "here", tmp_path / "there", "rope,log_bias"
+    compare(schemes, "extrapolation", plugins=[PLUGIN], out=here, **asked)
+    end(started(nodes.address, there, schemes, "--plugin", PLUGIN, **asked))
+    assert found(there) == found(here)
     assert [record["status"] for record in found(there).values()] == ["ok"] * 4
 
 

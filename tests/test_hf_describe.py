@@ -42,17 +42,11 @@ DESCRIBED = {
     "cohere2": "rope",
     "persimmon": "rope:fraction=0.5;layout=half",
     "stablelm": "rope:fraction=0.25;layout=half",
-    "exaone4": "rope:layout=half",
-    "mistral": "rope:layout=half",
     "phi3": "rope:layout=half",
     "diffllama": "rope:layout=half",
-    "exaone": "rope:base=500000.0;layout=half",
-    "gemma2": "rope:layout=half",
     "glm": "rope:fraction=0.5",
-    "granite": "rope:layout=half",
     "helium": "rope:base=100000.0",
     "nemotron": "rope:fraction=0.5;layout=half",
-    "olmo2": "rope:layout=half",
 }
 # Labels, and a part of the reason why logits are not compared, or of what else is done.
 NOTED = {
@@ -111,7 +105,6 @@ REASONS = {
     "xlstm": "must make a small model that reads one token",
     "ctrl": "changes queries with the position otherwise than by a rotation",
     "gemma4_unified_assistant": "must be a causal model of text alone",
-    "blt": "several products of queries and keys",
     "emu3": "must be a causal model of text alone; another would work",
     "gemma3": "its language model alone (gemma3_text) would work",
     "emu3_text_model": "must be a type of causal models",

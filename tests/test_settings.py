@@ -14,6 +14,7 @@ from posenc_compare.settings.table import TABLE, type_text
 
 WRONG = {int: 0.5, float: "x", bool: 1, str: 7}  # by type
 OPTIONS = 25  # at most, with --help
+PLUGIN = Path(__file__).parent.parent / "examples" / "my_scheme.py"
 
 
 @pytest.fixture
@@ -81,19 +82,15 @@ def test_every_setting_is_described_in_80_columns(posenc) -> None:
 
 
 def test_a_file_takes_the_options_of_the_command(posenc, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "from posenc_compare import Scheme, register\n\n\n"
-        "@register('mine', family='bias')\nclass Mine(Scheme):\n    'Mine.'\n"
-    )
     config = tmp_path / "x.toml"
     config.write_text(
-        f"plugin = [{json.dumps(str(tmp_path / 'mine.py'))}]\nschemes = 'mine'\n"
+        f"plugin = [{json.dumps(str(PLUGIN))}]\nschemes = 'log_bias'\n"
         f"out = {json.dumps(str(tmp_path / 'out'))}\nformat = 'json'\ndry-run = true\n"
         "measures = 'smoothness'\nseeds = 1\nworkers = 1\nthreads = 2\n"
     )
     for command in ("run", "measure"):
         done = posenc(command, "--config", config)
-        assert [cell["scheme"] for cell in json.loads(done.stdout)] == ["mine"]
+        assert [cell["scheme"] for cell in json.loads(done.stdout)] == ["log_bias"]
     assert posenc("run", "--config", config, "--format", "csv").stdout.startswith("sch")
     flagged = posenc("run", "--config", config, "--schemes", "alibi")
     assert [cell["scheme"] for cell in json.loads(flagged.stdout)] == ["alibi"]
