@@ -18,8 +18,7 @@ from posenc_compare.records.store import Store
 from posenc_compare.settings.canonical import Body, Scalar
 from posenc_compare.validate import hint
 
-DOCUMENTS = ("document_bits", "window_documents")  # arrays by document
-TABLED = (*DOCUMENTS, "training_bits")  # arrays that tables need too
+DOCUMENTS = ("document_bits", "window_documents")  # arrays by document, for tables
 
 
 def load_records(
@@ -132,7 +131,7 @@ def sound(
     for body in bodies:
         numbers = body.get("arrays")
         if isinstance(numbers, dict):
-            wanted = [name for name in numbers if arrays or name in TABLED]
+            wanted = [name for name in numbers if arrays or name in DOCUMENTS]
             numbers = {clean(name, SHORT): numbers[name] for name in wanted}
         try:
             texts = clean({name: v for name, v in body.items() if name != "arrays"})

@@ -31,7 +31,6 @@ from posenc_compare.show.frame import Frame, Mean, by_scheme, of_quantity
 from posenc_compare.show.latex import as_latex
 from posenc_compare.show.ranking import Column
 from posenc_compare.show.retrieval import retrieval_tables
-from posenc_compare.show.seconds import seconds_columns
 from posenc_compare.show.setting import SEVERAL, coverage, texts_of
 from posenc_compare.show.tasks import AREA, by_task, page_name, prefix, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL
@@ -82,7 +81,11 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
     if len(tasks) > 1:
         found = _across(tasks, chosen)
     else:
-        found = [t for task in tasks for t in _of_task(tasks[task], task, chosen)]
+        found = [
+            table
+            for task, own in tasks.items()
+            for table in Part(own, "training", chosen, prefix(task)).tables()
+        ]
     for kind in TITLES:
         own = [one for one in records if one.spec.kind == kind and not one.task]
         found += Part(own, kind, chosen).tables()
@@ -96,7 +99,10 @@ def task_tables(records: list[Record]) -> dict[str, list[Table]]:
     tasks = by_task(records)
     if len(tasks) < 2:
         return {}
-    return {task: _of_task(own, task, Chosen()) for task, own in tasks.items()}
+    return {
+        task: Part(own, "training", Chosen(), prefix(task)).tables()
+        for task, own in tasks.items()
+    }
 
 
 def without_result(records: list[Record]) -> list[Table]:
@@ -136,15 +142,6 @@ def write_tables(
     except OSError as error:
         raise StoreError(f"{folder}: must take tables, got {error}") from error
     return [folder / name for name in texts]
-
-
-def _of_task(records: list[Record], task: str, chosen: Chosen) -> list[Table]:
-    """Return the tables of a task."""
-    found = Part(records, "training", chosen, prefix(task)).tables()
-    if columns := chosen.of(seconds_columns(records)):
-        title = f"{prefix(task)}training bits at equal steps and at equal seconds"
-        found.append(layout(title, columns, records, columns[0].means))
-    return found
 
 
 def _across(tasks: Mapping[str, list[Record]], chosen: Chosen) -> list[Table]:
