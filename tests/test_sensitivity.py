@@ -131,9 +131,6 @@ def test_headlines_that_rank_are_shown_and_others_not(tmp_path: Path) -> None:
         ("--by steps --format json", "`table DIR --format json` writes every number"),
         ("--by steps --predict", "must have one of --baseline, --by, --predict, got"),
         ("--by steps --baseline a", "got --baseline and --by; --baseline alone would"),
-        ("--columns 8 --format csv", "format must be table, md or tex with --columns"),
-        ("--columns total", "no table has a column 'total'; there are 8, 16"),
-        ("--by steps --columns 10", "columns must be empty with --by, got '10'"),
         ("--by steps --measures nope", "no record is of measure 'nope'"),
     ],
 )

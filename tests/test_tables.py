@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import curve, fact, labelled, record, row
 
-from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.errors import StoreError
 from posenc_compare.records.load import sound
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.format import as_csv, csv_text
@@ -372,16 +372,3 @@ def test_figures_name_the_text_that_is_not_the_usual_one(name: str, said: str) -
     one = record("rope", "extrapolation", **sizes)
     one["corpus"] = {"name": name}
     assert short_setting(labelled([one])) == f"preset quick{said}, n = 1 seed"
-
-
-def test_a_column_is_chosen_by_its_heading_with_or_without_an_arrow() -> None:
-    made = [record("rope", "extrapolation", corpus_sha256="1")]
-    made[0]["quantities"]["gain"]["title"] = "share, by place"
-    (table,) = display_tables(labelled(made), "sha* ↓")
-    assert table.head == ["scheme", "share, by place ↓"]
-    with pytest.raises(ConfigError, match="no table has a column 'by place'"):
-        display_tables(labelled(made), "share*, by place")
-    made[0]["quantities"]["gain"]["title"] = "share"
-    for asked in ("share", "share ↓"):
-        (table,) = display_tables(labelled(made), asked)
-        assert table.head == ["scheme", "share ↓"]

@@ -50,13 +50,6 @@ def table(
             help="Correlate training-free measures with trained scores.",
         ),
     ] = False,
-    columns: Annotated[
-        str,
-        typer.Option(
-            help="Show only these columns of all tables: comma-separated headings or "
-            "globs. Combine with --measures for the columns of one measure."
-        ),
-    ] = "",
     format: Formats = Format.table,
     out: Annotated[
         Path | None, typer.Option(help="Also write these tables to this folder.")
@@ -68,7 +61,7 @@ def table(
     from posenc_compare.show.differences import baseline_tables
     from posenc_compare.show.tables import write_tables
 
-    _check(baseline, by, columns, format, predict=predict)
+    _check(baseline, by, format, predict=predict)
     selection = Selection(schemes, measures, tasks, all_versions, baseline)
     frame, records = None, []
     if by:  # labels need not distinguish these settings, as other files must
@@ -78,17 +71,15 @@ def table(
         if predict:
             frame, tables = _predictions(records)
         elif baseline:
-            tables = baseline_tables(records, baseline, columns)
+            tables = baseline_tables(records, baseline)
         else:
-            frame, tables = _shown(records, columns, format)
+            frame, tables = _shown(records, format)
     _show(frame, tables, format)
     for path in write_tables(records, out, tables or None) if out else ():
         say(f"wrote {path}")
 
 
-def _check(
-    baseline: str, by: str, columns: str, format: Format, *, predict: bool
-) -> None:
+def _check(baseline: str, by: str, format: Format, *, predict: bool) -> None:
     """Check that one view is asked for, in a format that it has."""
     views = {"--baseline": baseline, "--by": by, "--predict": predict}
     given = [name for name, value in views.items() if value]
@@ -97,20 +88,15 @@ def _check(
             f"table: must have one of {', '.join(views)}, got {' and '.join(given)}; "
             f"{given[0]} alone would work"
         )
-    if columns and (by or predict):
+    if format in NUMBERS and (baseline or by):
         raise ConfigError(
-            f"columns must be empty with {given[0]}, got {columns[:80]!r}; "
-            f"--schemes and --tasks would work"
-        )
-    if format in NUMBERS and (baseline or by or columns):
-        raise ConfigError(
-            f"format must be table, md or tex with {(given or ['--columns'])[0]}, got "
-            f"{format.value}; `table DIR --format {format.value}` writes every number"
+            f"format must be table, md or tex with {given[0]}, got {format.value}; "
+            f"`table DIR --format {format.value}` writes every number"
         )
 
 
 def _shown(
-    records: "list[Record]", columns: str, format: str
+    records: "list[Record]", format: str
 ) -> "tuple[DataFrame | None, list[Table]]":
     """Return the numbers or the tables of records, whichever the format shows."""
     from posenc_compare.show.frame import summary
@@ -118,12 +104,12 @@ def _shown(
 
     if format in NUMBERS:
         return summary(records), []
-    return None, display_tables(records, columns) + without_result(records)
+    return None, display_tables(records) + without_result(records)
 
 
 def show_tables(records: "list[Record]", format: str) -> None:
     """Print the tables of records; as JSON or CSV, the means and intervals of all."""
-    _show(*_shown(records, "", format), format)
+    _show(*_shown(records, format), format)
 
 
 def _show(frame: "DataFrame | None", tables: "list[Table]", format: str) -> None:

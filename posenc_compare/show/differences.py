@@ -17,7 +17,7 @@ from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Floats, Mean
 from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.setting import texts_of
-from posenc_compare.show.tables import Chosen, by_x
+from posenc_compare.show.tables import by_x
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
@@ -74,17 +74,14 @@ def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:
     ]
 
 
-def baseline_tables(
-    records: Iterable[Record], baseline: str, columns: str = ""
-) -> list[Table]:
+def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
     """Return a table for every outcome of trained networks.
 
     A cell is the mean difference from the baseline with its 95 % interval, in how many
     of the common seeds the scheme is better, and the p value of a difference, adjusted
-    for all schemes of the column. `columns` are as in `display_tables`, or titles of
-    quantities that have one column.
+    for all schemes of the column.
     """
-    tasks, chosen = by_task(records), Chosen(columns)
+    tasks = by_task(records)
     labels = {record.label for some in tasks.values() for record in some}
     if baseline not in labels:
         there = ", ".join(sorted(labels)[:8])
@@ -97,16 +94,18 @@ def baseline_tables(
         for record in some:
             texts.setdefault(record.label, set()).update(texts_of([record]))
         other_text = {k for k, own in texts.items() if own != texts.get(baseline)}
-        for title, quantity, found in _outcomes(some):
-            shown, better = chosen.of(found), quantity.better
-            seeds = [c.means[baseline].n for c in shown if baseline in c.means]
-            families = {k: mean.family for c in shown for k, mean in c.means.items()}
+        for title, quantity, columns in _outcomes(some):
+            better = quantity.better
+            seeds = [c.means[baseline].n for c in columns if baseline in c.means]
+            families = {k: mean.family for c in columns for k, mean in c.means.items()}
             labels = by_family_of(families, families.keys() - {baseline})
             if labels and seeds:
-                cells = [_cells(c, labels, baseline, better, other_text) for c in shown]
+                cells = [
+                    _cells(c, labels, baseline, better, other_text) for c in columns
+                ]
                 table = Table(
                     f"{prefix(task)}{title}: difference from {baseline}",
-                    ["scheme", *(column.name for column in shown)],
+                    ["scheme", *(column.name for column in columns)],
                     [[label, *(column[label] for column in cells)] for label in labels],
                     max(seeds),
                     (f"{better} is better; * p ≤ {ALPHA:g}", *_without_p(cells)),
@@ -114,7 +113,6 @@ def baseline_tables(
                     "better; p",
                 )
                 tables.append(table)
-    chosen.check()
     if not tables:
         raise ConfigError(
             f"differences from {baseline}: another trained scheme must be shown, "

@@ -10,10 +10,9 @@ cells that are in no mean, with their reasons.
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 
-from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.records.quantities import (
     Better,
@@ -34,10 +33,8 @@ from posenc_compare.show.retrieval import retrieval_tables
 from posenc_compare.show.setting import SEVERAL, coverage, texts_of
 from posenc_compare.show.tasks import AREA, by_task, page_name, prefix, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL
-from posenc_compare.validate import hint
 
 COLUMNS = 4  # quantities side by side in one displayed table
-SHOWN = 12  # headings that a refusal names
 ACROSS = (AREA, "mastered_length")  # quantities that lie side by side, by task
 ARROWS = {"lower": " ↓", "higher": " ↑", "neither": ""}
 # By kind of setting, in the order of display.
@@ -49,49 +46,21 @@ TITLES = {
 }
 
 
-class Chosen:
-    """The columns that are asked for: comma-separated names or globs; empty for all."""
-
-    def __init__(self, wanted: str = "") -> None:
-        parts = (part.strip(" ↓↑") for part in wanted.split(","))
-        self.patterns = [part for part in parts if part]
-        self.seen: dict[str, None] = {}
-
-    def of(self, columns: Sequence[Column]) -> list[Column]:
-        """Return those of some columns that are asked for, in their order."""
-        self.seen |= dict.fromkeys(column.name for column in columns)
-        patterns = self.patterns or ["*"]
-        return [c for c in columns if any(fnmatchcase(c.name, p) for p in patterns)]
-
-    def check(self) -> None:
-        """Check that every pattern fits a column that there was."""
-        for pattern in self.patterns:
-            if not any(fnmatchcase(name, pattern) for name in self.seen):
-                some = [*self.seen][:SHOWN]
-                near = hint(pattern, self.seen) or f"; there are {', '.join(some)}"
-                raise ConfigError(f"no table has a column {pattern[:80]!r}{near}")
-
-
-def display_tables(records: list[Record], columns: str = "") -> list[Table]:
-    """Return the tables a reader sees: of what is trained first, and curves first.
-
-    `columns` are comma-separated headings or globs; empty shows all columns.
-    """
-    tasks, chosen = by_task(records), Chosen(columns)
+def display_tables(records: list[Record]) -> list[Table]:
+    """Return the tables a reader sees: of what is trained first, and curves first."""
+    tasks = by_task(records)
     if len(tasks) > 1:
-        found = _across(tasks, chosen)
+        found = _across(tasks)
     else:
         found = [
             table
             for task, own in tasks.items()
-            for table in Part(own, "training", chosen, prefix(task)).tables()
+            for table in Part(own, "training", prefix(task)).tables()
         ]
     for kind in TITLES:
         own = [one for one in records if one.spec.kind == kind and not one.task]
-        found += Part(own, kind, chosen).tables()
-    chosen.check()
-    found += [] if columns else retrieval_tables(records)
-    return found
+        found += Part(own, kind).tables()
+    return found + retrieval_tables(records)
 
 
 def task_tables(records: list[Record]) -> dict[str, list[Table]]:
@@ -100,7 +69,7 @@ def task_tables(records: list[Record]) -> dict[str, list[Table]]:
     if len(tasks) < 2:
         return {}
     return {
-        task: Part(own, "training", Chosen(), prefix(task)).tables()
+        task: Part(own, "training", prefix(task)).tables()
         for task, own in tasks.items()
     }
 
@@ -144,10 +113,10 @@ def write_tables(
     return [folder / name for name in texts]
 
 
-def _across(tasks: Mapping[str, list[Record]], chosen: Chosen) -> list[Table]:
+def _across(tasks: Mapping[str, list[Record]]) -> list[Table]:
     """Return tables with a column for each task that has a quantity of all tasks."""
     tables = []
-    parts = {task: Part(own, "training", chosen) for task, own in tasks.items()}
+    parts = {task: Part(own, "training") for task, own in tasks.items()}
     for name in ACROSS:
         columns, title = [], ""
         for task, part in parts.items():
@@ -162,18 +131,16 @@ def _across(tasks: Mapping[str, list[Record]], chosen: Chosen) -> list[Table]:
                 heading, measure = "mean reciprocal rank", columns[0].measure
                 columns.append(Column(heading, measure, ranks, "higher"))
         every = [record for records in behind.values() for record in records]
-        if shown := chosen.of(columns):
-            tables.append(layout(title, shown, every))
+        if columns:
+            tables.append(layout(title, columns, every))
     return tables
 
 
 class Part:
     """The tables of one kind of setting and one task, whose titles have one start."""
 
-    def __init__(
-        self, records: list[Record], kind: str, chosen: Chosen, start: str = ""
-    ) -> None:
-        self.records, self.kind, self.chosen, self.start = records, kind, chosen, start
+    def __init__(self, records: list[Record], kind: str, start: str = "") -> None:
+        self.records, self.kind, self.start = records, kind, start
         self.means, self.views = frame.means_of(records), frame.views_of(records)
 
     def tables(self) -> list[Table]:
@@ -189,9 +156,8 @@ class Part:
                     found += self.curve(view, measure, read)
                 elif isinstance(view, Headline):
                     headlines.append(self.headline(view, measure))
-        columns = self.chosen.of(headlines)
         title = f"{self.start}{TITLES[self.kind]}{_grid(self.records)}"
-        parts = [columns[i : i + COLUMNS] for i in range(0, len(columns), COLUMNS)]
+        parts = [headlines[i : i + COLUMNS] for i in range(0, len(headlines), COLUMNS)]
         for i, part in enumerate(parts, 1):
             number = f", {i} of {len(parts)}" if len(parts) > 1 else ""
             found.append(layout(f"{title}{number}", part, self.records))
@@ -205,7 +171,7 @@ class Part:
         return Column(name, measure, own, better, heading=name + ARROWS[better])
 
     def curve(self, view: Curve, measure: str, read: Frame) -> list[Table]:
-        """Return the table of a curve, if any of its columns is asked for."""
+        """Return the table of a curve, if it has columns."""
         models = [
             name
             for (other, name), one in self.views.items()
@@ -222,7 +188,7 @@ class Part:
         return self.shown(" by", view, columns, rows, _reasons(named, rows))
 
     def by_case(self, view: ByCase, measure: str, read: Frame) -> list[Table]:
-        """Return the table of the cases of a quantity, if any column is asked for.
+        """Return the table of the cases of a quantity, if it has columns.
 
         Beside them stands what a network scores as trained, at the same points. Its
         intervals are over seeds, as those of the cases.
@@ -244,13 +210,13 @@ class Part:
         rows: set[str],
         lines: Sequence[str] = (),
     ) -> list[Table]:
-        """Return the table of the columns that are asked for, if any is."""
-        if not (chosen := self.chosen.of(columns)):
+        """Return the table of columns, if there are any."""
+        if not columns:
             return []
         quantity = view.quantity
         heading = f"{quantity.heading}{ARROWS[quantity.better]}"
         title = f"{self.start}{heading}{by} {quantity.x}"
-        table = layout(title, chosen, self.records, rows, ranked=True)
+        table = layout(title, columns, self.records, rows, ranked=True)
         return [replace(table, lines=(*table.lines, *lines))]
 
     def better(self, view: View) -> Better:
