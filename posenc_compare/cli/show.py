@@ -1,10 +1,8 @@
-"""The command that prints or draws the code of every position, at any size."""
+"""The command that prints the code of every position, at any size."""
 
 import math
-import re
 import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -17,14 +15,12 @@ from posenc_compare.errors import (
     NonFiniteError,
     PluginError,
     PosencError,
-    StoreError,
 )
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import SCHEMES
 from posenc_compare.variants import labelled
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from numpy import float64
     from numpy.typing import NDArray
 
@@ -32,9 +28,7 @@ if TYPE_CHECKING:
 
 HEADS = 4  # unless the width cannot be divided by so many
 MOST = 1 << 24  # numbers, 128 MiB
-IMAGES = ("png", "svg", "pdf")
 SHADES = " .:-=+*#%@"  # from the lowest value to the highest
-NAME = re.compile(r"[^A-Za-z0-9.=]+")
 
 
 def show_(
@@ -56,25 +50,17 @@ def show_(
         int, typer.Option(help="Training length; 0 = the number of positions.")
     ] = 0,
     format: Annotated[
-        Literal["text", "table", "json", "csv", "md", "tex", "png", "svg", "pdf"],
-        typer.Option(help="Map of characters (text), numbers, or an image."),
+        Literal["text", "table", "json", "csv", "md", "tex"],
+        typer.Option(help="Map of characters (text), or numbers."),
     ] = "text",
-    out: Annotated[
-        Path | None, typer.Option(help="Image file; default: the name of the scheme.")
-    ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Print or draw the code of each position or distance.
+    """Print the code of each position or distance.
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
     All other schemes have a code for each distance: a key of ones as the scheme
     transforms it, and the bias of each head.
     """
-    if out is not None and format not in IMAGES:
-        raise ConfigError(
-            f"out must be the file of an image, got the format {format}; "
-            f"`--format png` would work"
-        )
     if positions * width > MOST:
         raise ConfigError(
             f"positions times width must be at most {MOST}, got {positions} times "
@@ -89,11 +75,6 @@ def show_(
         out_of = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         for line in text_map(label, of, columns, values, out_of or sys.maxsize):
             tell(line)
-    elif format in IMAGES:
-        from posenc_compare.show.plots.codes import draw_code
-
-        path = out or Path(f"{NAME.sub('-', label)}.{format}")
-        _write(draw_code(label, of, columns, values), format, path)
     else:
         head = [of, *map(str, range(values.shape[1]))]
         exact = format in NUMBERS
@@ -153,14 +134,3 @@ def text_map(
         for row, codes in enumerate(levels)
     ]
     return [*lines, f"from {low:.4g} ({SHADES[0]!r}) to {high:.4g} ({SHADES[-1]!r})"]
-
-
-def _write(figure: "Figure", ending: str, path: Path) -> None:
-    from posenc_compare.records.files import write_file
-    from posenc_compare.show.plots.style import SCREEN, render
-
-    try:
-        write_file(path, render(figure, ending, SCREEN))
-    except OSError as error:
-        raise StoreError(f"{path}: must take an image, got {error}") from error
-    tell(str(path))

@@ -187,7 +187,6 @@ def test_wrong_options(posenc, words: list[str], message: str) -> None:
         ("show rope_2d", "needs positions of 2 axes, got 1"),
         ("show nope --positions 1", "positions must be a whole number from 2"),
         ("show nope --positions 1000000", "`--positions 524288` would work"),
-        ("show nope --out x.png", "got the format text; `--format png` would work"),
         ("show rope --steps 3", "No such option: --steps"),
         ("describe rop", "no scheme, measure, task or plot is 'rop'; did you mean"),
         ("describe rope:layout=hal", "rope: layout must be adjacent or half"),
@@ -403,7 +402,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", ["table", "plot", "report", "measure", "show"])
+@pytest.mark.parametrize("command", ["table", "plot", "report", "measure"])
 def test_a_disk_that_fills_up_is_no_wrong_option(
     posenc,
     measured: Path,
@@ -414,8 +413,6 @@ def test_a_disk_that_fills_up_is_no_wrong_option(
     run = shutil.copytree(measured, tmp_path / "run")
     words = MEASURED if command == "measure" else [command]
     words = [*words, run, *(["--out", run] if command == "table" else [])]
-    if command == "show":
-        words = ["show", "rope", "--format=svg", "--out", run / "x.svg"]
     for name in ("table.tex", "clock_hands.png"):  # else there is nothing to write
         (run / name).unlink()
     whole = os.replace

@@ -11,15 +11,13 @@ from posenc_compare.records.record import Record
 from posenc_compare.show.plots import frames
 from posenc_compare.show.plots.frames import Array
 from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_seed
-from posenc_compare.show.plots.paper import COLUMN, PAGE, columns_of
+from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import FAINT, in_style, looks, new_figure, safe
+from posenc_compare.show.plots.style import FAINT, looks, new_figure
 
 ENDS = (sns.color_palette("vlag", 13), -1.0, 1.0)  # few colours: noise is many bytes
-NARROW = 64  # channels of one code that have room in a column
 LETTERS = 28  # of a line above a map
 HIGH = 8.0  # inches of all rows
-LOW, TALL = 0.8, 7.0  # inches; heights of a map of one code
 
 
 @register_plot(
@@ -64,24 +62,6 @@ def draw_codes(records: list[Record]) -> Figure | None:
     place = {"ax": [*pairs[: len(groups)].flat], "shrink": 0.5, "aspect": 30}
     add_bar(figure, pairs[0, 0], "value / largest, or cosine", **place)
     note_seed(figure, [r for r in chosen if "code" in r.arrays], "before training")
-    return figure
-
-
-@in_style()
-def draw_code(label: str, of: str, columns: str, values: Array) -> Figure:
-    """Draw codes `(row, column)` as a heat map with the first row at the top.
-
-    Rows are of positions or distances, columns of channels or heads.
-    """
-    rows, across = values.shape
-    width = COLUMN if across <= NARROW else PAGE
-    height = min(max(LOW, width * 0.8 * rows / across), TALL)
-    figure = new_figure(height + 0.5, width)
-    axes = figure.subplots()
-    largest = float(np.abs(values).max()) or 1.0
-    draw_heat(axes, values, ("vlag", -largest, largest), square=False)
-    axes.set(title=safe(label), xlabel=columns, ylabel=of)
-    add_bar(figure, axes, "value", ax=axes)
     return figure
 
 

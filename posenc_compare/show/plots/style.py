@@ -232,9 +232,9 @@ class Picture(Figure):
         return render(self, "png", SCREEN)
 
 
-def new_figure(height: float, width: float = PAGE) -> Figure:
+def new_figure(height: float) -> Figure:
     """Return an empty figure in inches, outside pyplot and any window.
 
     Its width is that of the paper, where a user asks for one.
     """
-    return Picture(figsize=(paper_width(width), height), layout="constrained")
+    return Picture(figsize=(paper_width(PAGE), height), layout="constrained")
