@@ -36,11 +36,10 @@ WITHOUT |= {"checkpoint", "retrieval", "retrieval_bits"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 # Of all schemes these need a page; what is chosen has room in a column too.
-LONG = {"clock_hands", "perturbation", "uniqueness", "extrapolation", "position_bits"}
-PART = {"far_keys", "similarity"}
+LONG = {"clock_hands", "uniqueness", "extrapolation"}
 SHORT = "language/150-steps"
 CASES = [
-    *((SHORT, name, "") for name in QUICK if name not in {*PART, *LONG}),
+    *((SHORT, name, "") for name in QUICK if name not in {"similarity", *LONG}),
     # A curve for each of all schemes, with their names beside it, takes two columns.
     *(
         (SHORT, name, schemes)
@@ -55,7 +54,6 @@ CASES = [
         for name in ("extrapolation", "checkpoint")
     ),
     ("grid/16x16", "grid_maps", ""),
-    ("numerics/far_keys", "far_keys", EIGHT),
     ("ablations/rate", "sensitivity", ""),
     ("tasks/six", "tasks", ""),
     ("checkpoints/smollm2-prose", "checkpoint", ""),

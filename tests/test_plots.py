@@ -10,7 +10,6 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
@@ -30,7 +29,6 @@ from posenc_compare.show.differences import Difference
 from posenc_compare.show.plots.clock_hands import angles_of_code
 from posenc_compare.show.plots.codes import cosines
 from posenc_compare.show.plots.drawing import draw_all, images
-from posenc_compare.show.plots.extrapolation import binned
 from posenc_compare.show.plots.maps import below_largest
 from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.place import draw_place
@@ -43,7 +41,7 @@ from posenc_compare.stats.intervals import half_width
 OTHERS = {"prediction", "sensitivity", "retrieval", "retrieval_bits"}
 NAMES = [entry.name for entry in in_order() if entry.name not in OTHERS]
 TRAINED = ("extrapolation", "inside")
-UNITS = {"distinct_share": "share of codes", "relative_size": "ratio |change|, mean"}
+UNITS = {"distinct_share": "share of codes"}
 
 
 def record(
@@ -103,17 +101,10 @@ def full_seed(label: str, lift: float, seed: int) -> list[Record]:
     rows = {
         "checkpoint": [*bits, *static],
         "inside": [row("position_probe", 0.1 + lift, x) for x in range(3)],
-        "perturbation": [
-            row("relative_size", 0.001 + lift, case="N(0, 1)"),
-            row("relative_size", 30.0, case="query"),
-            row("relative_size", 0.0, case="key"),
-            row("own_token_nearest", None, case="key", note="none"),
-            row("bias_share", 0.5),
-        ],
-        "far_keys": [row("locality", 0.5, 128), row("inconsistency", 0.25, 128)],
         "uniqueness": [
             row("distinct_share", 1.0, case="float32"),
             row("distinct_share", 0.75, case="bfloat16"),
+            row("distinct_share", None, case="float16", note="none"),
             row("nearest_distance_relative", 0.2),
         ],
     }
@@ -145,9 +136,8 @@ def full_seed(label: str, lift: float, seed: int) -> list[Record]:
         for measure in {**rows, **arrays}
     ]
     accuracy = [row("accuracy", 0.9 - lift, 8 << i) for i in range(3)]
-    positions = {"position_bits": [3.0 + lift + seed] * 31 + [None]}
     return [
-        record("extrapolation", label, seed=seed, rows=bits, arrays=positions),
+        record("extrapolation", label, seed=seed, rows=bits),
         record("extrapolation", label, seed=seed, task="copy", rows=accuracy),
         *found,
     ]
@@ -193,11 +183,11 @@ def test_hostile_labels_are_drawn_as_text(name: str, tmp_path: Path) -> None:
 
 
 def test_hostile_cases_and_units_are_drawn_as_text() -> None:
-    rows = [row("relative_size", 1.0, case=case) for case in HOSTILE]
-    one = record("perturbation", rows=rows)
-    unit = Quantity("relative_size", "$\\frac{ " * 90, "neither", "")
+    rows = [row("distinct_share", 1.0, case=case) for case in HOSTILE]
+    one = record("uniqueness", rows=rows)
+    unit = Quantity("distinct_share", "$\\frac{ " * 90, "neither", "")
     one = replace(one, quantities={unit.name: unit})
-    drawn("perturbation", [one])
+    drawn("uniqueness", [one])
 
 
 def test_all_plots_are_written_and_the_same_each_time(tmp_path: Path) -> None:
@@ -216,9 +206,8 @@ def test_all_plots_are_written_and_the_same_each_time(tmp_path: Path) -> None:
 
 
 def test_numbers_of_one_layer_of_several_are_not_drawn() -> None:
-    chosen = {"uniqueness", "far_keys", "perturbation"}
-    records = [one for one in full("rope") if one.measure in chosen]
-    assert images(records, dpi=20).keys() == {f"{name}.png" for name in chosen}
+    records = [one for one in full("rope") if one.measure == "uniqueness"]
+    assert images(records, dpi=20).keys() == {"uniqueness.png"}
     noted = [
         replace(one, rows=tuple(replace(each, note=ONE_LAYER) for each in one.rows))
         for one in records
@@ -390,17 +379,16 @@ def test_many_schemes_have_a_panel_for_each_family() -> None:
         for i, (label, family) in enumerate({"nope": "none", **labels}.items())
         for found in full(label, lift=0.001 * i)
     ]
-    for name in ("extrapolation", "position_bits"):
-        figure = drawn(name, records)
-        titled = {axes.get_title(loc="left"): axes for axes in figure.axes}
-        families = {"absolute", "rotary (1 of 2)", "rotary (2 of 2)", "bias"}
-        assert families <= set(titled)
-        for family in ("absolute", "bias", "contextual"):
-            shown = [*(f"{family}{i}" for i in reversed(range(4))), "nope"]
-            assert legend_of(titled[family]) == shown  # from the highest end down
-            colours = [line.get_color() for line in titled[family].lines]
-            assert colours.count(FAINT) == len(labels) - 4
-        assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    figure = drawn("extrapolation", records)
+    titled = {axes.get_title(loc="left"): axes for axes in figure.axes}
+    families = {"absolute", "rotary (1 of 2)", "rotary (2 of 2)", "bias"}
+    assert families <= set(titled)
+    for family in ("absolute", "bias", "contextual"):
+        shown = [*(f"{family}{i}" for i in reversed(range(4))), "nope"]
+        assert legend_of(titled[family]) == shown  # from the highest end down
+        colours = [line.get_color() for line in titled[family].lines]
+        assert colours.count(FAINT) == len(labels) - 4
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
 
 
 def test_many_schemes_have_a_column_of_tasks_for_each_family() -> None:
@@ -417,16 +405,6 @@ def test_many_schemes_have_a_column_of_tasks_for_each_family() -> None:
     with on_paper("column"):
         narrow = drawn("tasks", records)
     assert titles(narrow) == ["copy", "sort"]
-
-
-def test_bins_share_out_every_position() -> None:
-    bits = np.arange(1.0, 65.0)
-    rows = pd.DataFrame({"scheme": "a", "seed": 0, "x": range(64), "value": bits})
-    table = binned(rows)
-    assert table["x"].is_monotonic_increasing
-    assert table["value"].iloc[0] == pytest.approx(np.mean(bits[:8]))
-    assert table["value"].iloc[-1] == pytest.approx(np.mean(bits[45:64]))
-    assert table["x"].iloc[-1] == pytest.approx(np.exp(np.mean(np.log(bits[45:]))))
 
 
 @pytest.mark.parametrize(("level", "above"), [(0.5, True), (1.5, False)])
@@ -623,37 +601,6 @@ def test_zero_stands_in_a_grey_strip_of_a_logarithmic_axis() -> None:
     assert axes.get_xticklabels()[0].get_text() == "0"
     none = [one for one in records if one.label != "a"]
     assert drawn("uniqueness", none).axes[0].get_xscale() == "log"
-
-
-def test_perturbation_shows_schemes_where_they_change_something() -> None:
-    rows = {
-        "added": [row("relative_size", 0.5, case="N(0, 1)"), row("bias_share", 0.0)],
-        "rotated": [
-            row("relative_size", 0.0, case="N(0, 1)"),
-            row("relative_size", 1.2, case="query"),
-        ],
-        "biased": [row("bias_share", 0.3)],
-        "idle": [row("relative_size", 0.0, case="key"), row("bias_share", 0.0)],
-    }
-    records = [record("perturbation", label, rows=own) for label, own in rows.items()]
-    figure = drawn("perturbation", records)
-    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    assert names == ["added", "biased", "rotated"]
-    dots = {
-        axes.get_title(loc="left").replace("\n", " "): [
-            (names[round(y)], x)
-            for xs, ys in lines_of(axes)
-            for x, y in zip(xs, ys, strict=True)
-            if np.isfinite(x) and len(xs) != 2
-        ]
-        for axes in figure.axes
-    }
-    assert dots == {
-        "added to tokens": [("added", 0.5)],
-        "change of queries and keys": [("rotated", 1.2)],
-        "bias in logits": [("biased", 0.3)],
-    }
-    assert PLOTS.get("perturbation")(records[3:]) is None
 
 
 def test_the_place_of_ones_own_scheme_is_marked_among_all() -> None:

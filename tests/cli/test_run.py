@@ -44,9 +44,9 @@ def test_a_scheme_of_ones_own_is_in_every_table_and_plot(
     plots = {path.stem for path in out.glob("*.png")}
     drawn = posenc("plot", out, "--format", "svg", "--out", tmp_path)
     assert {Path(line).stem for line in drawn.stdout.splitlines()} == plots
-    for name in ("extrapolation", "codes", "similarity", "perturbation"):
+    for name in ("extrapolation", "codes", "similarity"):
         assert "triangle" in (tmp_path / f"{name}.svg").read_text(), name
-    for name in ("bias_maps", "clock_hands", "uniqueness", "position_bits"):
+    for name in ("bias_maps", "clock_hands", "uniqueness"):
         assert name in plots
 
 

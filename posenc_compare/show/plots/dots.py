@@ -3,7 +3,6 @@
 import math
 import textwrap
 
-import numpy as np
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -35,8 +34,6 @@ TITLES = {
     "nearest_distance_relative": "distance of the nearest two codes",
     "linear_residual": "error of one linear map that shifts all codes by 1",
 }
-ROTATED = ("query", "key")
-FAR = 2048  # the distance of keys that tables show
 
 
 @register_plot(
@@ -56,57 +53,8 @@ def draw_uniqueness(records: list[Record]) -> Figure | None:
     return draw_dots(rows, [*TITLES.values()], chosen, "codes rounded to")
 
 
-@register_plot(
-    "perturbation",
-    order=100,
-    measure="perturbation",
-    caption="How much each scheme changes what it is applied to, for the schemes that "
-    "change it: means over seeds with their 95% intervals.",
-)
-def draw_perturbation(records: list[Record]) -> Figure | None:
-    """Draw how much schemes change tokens, queries and keys, and logits.
-
-    A scheme has dots in the panels of what it changes, and nowhere else.
-    """
-    chosen = usable(records, "perturbation")
-    rows = rows_of(chosen, looks(records))
-    titles = ["added to tokens", "change of queries and keys", "bias in logits"]
-    tokens, rotated, bias = titles
-    size, turned = rows["quantity"] == "relative_size", rows["case"].isin(ROTATED)
-    rows.loc[size, "panel"] = np.where(turned[size], rotated, tokens)
-    rows.loc[rows["quantity"] == "bias_share", "panel"] = bias
-    words = "tokens " + rows["case"].str.replace("^2", "\N{SUPERSCRIPT TWO}")
-    words = words.str.replace("sqrt(d)", "\N{SQUARE ROOT}d")
-    rows["case"] = rows["case"].mask(size & ~turned, words)
-    most = rows["value"].abs().groupby([rows["panel"], rows["scheme"]]).transform("max")
-    return draw_dots(rows[most > NOTHING], titles, chosen)
-
-
-@register_plot(
-    "far_keys",
-    order=105,
-    measure="far_keys",
-    caption="How many keys score less far away than beside the query, and how many "
-    "pairs of keys change places: means over seeds with their 95% intervals. One half "
-    "is what chance gives.",
-)
-def draw_far_keys(records: list[Record]) -> Figure | None:
-    """Draw both shares at the distance that tables show, and at the longest."""
-    chosen = usable(records, "far_keys")
-    rows = rows_of(chosen, looks(records))
-    rows = rows[rows["x"].isin([FAR, rows["x"].max()])]
-    titles = {
-        "locality": "keys that score less far away",
-        "inconsistency": "pairs of keys that change places",
-    }
-    rows = rows.assign(
-        panel=rows["quantity"].map(titles), case=rows["x"].map("{:,.0f}".format)
-    )
-    return draw_dots(rows, [*titles.values()], chosen, "distance, in positions")
-
-
 def draw_dots(
-    rows: Frame, titles: list[str], records: list[Record], legend: str = ""
+    rows: Frame, titles: list[str], records: list[Record], legend: str
 ) -> Figure | None:
     """Draw a panel for each quantity, with the same schemes in all.
 

@@ -1,6 +1,5 @@
-"""Scores of trained networks against the test length, and at every position."""
+"""Scores of trained networks against the test length."""
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -13,8 +12,6 @@ from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, looks, safe
 
 BITS, FLOORS = "bits_per_byte", "floor_bits_per_byte"
-BINS_PER_OCTAVE = 2
-FIRST = 8  # positions in the first bin: fewer windows say little of each
 GREY = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))  # of simple models
 CONSTANT = {"color": MIDDLE, "linewidth": 0.8, "linestyle": ":"}
 
@@ -33,8 +30,8 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     A line that ends at a bar belongs to a scheme that defines no further positions.
     All panels have one scale of bits, so that families can be compared.
     """
-    chosen = frames.in_bits(records)
-    every = frames.rows_of(chosen, looks(records))
+    styles, chosen = looks(records), frames.in_bits(records)
+    every = frames.rows_of(chosen, styles)
     every = every[every["x"] > 0]
     rows = every[every["quantity"] == BITS]
     if rows["value"].isna().all() or rows["x"].nunique() < 2:
@@ -44,28 +41,15 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     if not (seeds.nunique() == 1).all():  # trained on several texts
         floors = floors[:0]
     ended = set(rows.loc[rows["value"].isna(), "scheme"])
-    return _draw(rows, records, "test length (bytes)", ended, floors)
-
-
-@register_plot(
-    "position_bits",
-    order=30,
-    measure="extrapolation",
-    caption="Bits per byte at every position of the longest window: means over seeds "
-    "with their 95% intervals.",
-)
-def draw_position_bits(records: list[Record]) -> Figure | None:
-    """Draw the loss of each scheme by position in the window, averaged over seeds.
-
-    A line that ends at a bar belongs to a scheme that defines no further positions; it
-    was tested in shorter windows.
-    """
-    rows = frames.array_rows(frames.in_bits(records), "position_bits", looks(records))
-    if rows["value"].isna().all():
-        return None
-    reach = rows.groupby("scheme")["x"].max()
-    ended = set(reach.index[reach < reach.max()])
-    return _draw(binned(rows), records, "position in the window (bytes)", ended)
+    merged_rows, merged = frames.merge_equal(rows, styles)
+    lines = Lines(merged_rows.assign(panel=""), merged)
+    lines.length_axis()
+    scale = lines.value_axis()
+    lines.mark_ends(merged[k].text for k in merged if styles[k].text in ended)
+    lines.mark_training(chosen)
+    _draw_floors(lines, floors)
+    lines.finish("test length (bytes)", f"bits per byte{scale}", chosen)
+    return lines.figure
 
 
 @register_plot(
@@ -104,44 +88,6 @@ def draw_tasks(records: list[Record]) -> Figure | None:
         lines.entries["constant answer"] = Line2D([], [], **CONSTANT)
     every = [one for some in tasks.values() for one in some]
     lines.finish("test length\n(training lengths)", "accuracy", every)
-    return lines.figure
-
-
-def binned(rows: Frame) -> Frame:
-    """Return the mean of each bin of positions, of each scheme and seed.
-
-    Rows have `scheme`, `seed`, `x` from 0 on, and `value`, bits at each position. The
-    new `x` is the geometric mean of the positions, from 1 on.
-    """
-    position = rows["x"] + 1
-    octave = np.log2(position.clip(lower=FIRST)) * BINS_PER_OCTAVE
-    parts = rows.assign(bin=np.ceil(octave - 1e-9), x=np.log(position))
-    keys = ["scheme", "seed", "bin"]
-    means = parts.groupby(keys, sort=False, as_index=False)[["x", "value"]].mean()
-    return means.assign(x=np.exp(means["x"])).drop(columns="bin")
-
-
-def _draw(
-    rows: Frame,
-    records: list[Record],
-    x: str,
-    ended: set[str],
-    floors: Frame | None = None,
-) -> Figure:
-    """Draw bits over lengths, and the lengths of training.
-
-    Bins of positions have no floors, and no markers.
-    """
-    styles, chosen = looks(records), frames.in_bits(records)
-    merged_rows, merged = frames.merge_equal(rows, styles)
-    lines = Lines(merged_rows.assign(panel=""), merged, markers=floors is not None)
-    lines.length_axis()
-    scale = lines.value_axis()
-    lines.mark_ends(merged[k].text for k in merged if styles[k].text in ended)
-    lines.mark_training(chosen)
-    if floors is not None:
-        _draw_floors(lines, floors)
-    lines.finish(x, f"bits per byte{scale}", chosen)
     return lines.figure
 
 
