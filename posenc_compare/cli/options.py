@@ -45,14 +45,6 @@ OnlyTasks = Annotated[
         "--tasks", help="Show only training runs on these tasks: names or globs."
     ),
 ]
-AllVersions = Annotated[
-    bool,
-    typer.Option(
-        "--all-versions",
-        metavar="",
-        help="Also show records from older versions of the code.",
-    ),
-]
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
 Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
 Written = Annotated[

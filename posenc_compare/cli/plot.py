@@ -7,7 +7,6 @@ import typer
 
 from posenc_compare.cli.console import say, tell
 from posenc_compare.cli.options import (
-    AllVersions,
     Folders,
     OnlyMeasures,
     OnlySchemes,
@@ -22,7 +21,6 @@ def plot(
     schemes: OnlySchemes = "",
     measures: OnlyMeasures = "",
     tasks: OnlyTasks = "",
-    all_versions: AllVersions = False,
     format: Annotated[
         str, typer.Option(help="Comma-separated image formats: png, svg, pdf.")
     ] = "png",
@@ -52,7 +50,7 @@ def plot(
         say(line)
         failed.append(line)
 
-    selection = Selection(schemes, measures, tasks, all_versions)
+    selection = Selection(schemes, measures, tasks)
     records = load_records(folders, say, selection=selection)
     paths = draw_all(records, out or folders[0], warn, plots, format, size)
     for path in paths:

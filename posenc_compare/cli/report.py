@@ -2,7 +2,6 @@
 
 from posenc_compare.cli.console import say, tell
 from posenc_compare.cli.options import (
-    AllVersions,
     Folders,
     OnlyMeasures,
     OnlySchemes,
@@ -17,7 +16,6 @@ def report(
     schemes: OnlySchemes = "",
     measures: OnlyMeasures = "",
     tasks: OnlyTasks = "",
-    all_versions: AllVersions = False,
     out: Written = None,
     plugin: Plugins = None,
 ) -> None:
@@ -26,7 +24,7 @@ def report(
     from posenc_compare.records.selection import Selection
     from posenc_compare.show.report import write_report
 
-    selection = Selection(schemes, measures, tasks, all_versions)
+    selection = Selection(schemes, measures, tasks)
     records = load_records(folders, say, selection=selection)
     title = " + ".join(folder.resolve().name for folder in folders)
     path = out or folders[0] / "report.html"

@@ -7,7 +7,6 @@ import typer
 
 from posenc_compare.cli.console import NUMBERS, say, show_numbers, show_parts
 from posenc_compare.cli.options import (
-    AllVersions,
     Folders,
     Format,
     Formats,
@@ -30,7 +29,6 @@ def table(
     schemes: OnlySchemes = "",
     measures: OnlyMeasures = "",
     tasks: OnlyTasks = "",
-    all_versions: AllVersions = False,
     baseline: Annotated[
         str,
         typer.Option(help="Show how trained scores differ from those of this scheme."),
@@ -62,7 +60,7 @@ def table(
     from posenc_compare.show.tables import write_tables
 
     _check(baseline, by, format, predict=predict)
-    selection = Selection(schemes, measures, tasks, all_versions, baseline)
+    selection = Selection(schemes, measures, tasks, baseline)
     frame, records = None, []
     if by:  # labels need not distinguish these settings, as other files must
         tables = _tables_by(folders, by, selection)

@@ -22,8 +22,6 @@ class Selection:
         schemes: comma-separated labels, families or globs of labels.
         measures: comma-separated names or globs of names, `trained` or `untrained`.
         tasks: comma-separated names or globs; records without training have none.
-        all_versions: show what an older version of a scheme, or of a measure, has made
-            of a scheme although a newer one has made it too, under the same setting.
         baseline: label of a scheme that is shown whatever `schemes` are, with or
             without settings.
     """
@@ -31,13 +29,12 @@ class Selection:
     schemes: str = ""
     measures: str = ""
     tasks: str = ""
-    all_versions: bool = False
     baseline: str = ""
 
     def of(self, records: list[Record], warn: Callable[[str], object]) -> list[Record]:
-        """Return the records that are shown.
+        """Return the records that are shown, of the newest code alone.
 
-        `warn` is called with a line if newer code hides some of them.
+        `warn` is called with a line if this hides some of them.
         """
         chosen = _matching("scheme", self.schemes, records, _scheme_names)
         keys = {record.key for record in chosen}
@@ -47,8 +44,6 @@ class Selection:
             ("task", self.tasks, lambda r: (r.task,) if r.task else ()),
         ):
             records = _matching(name, text, records, names_of)
-        if self.all_versions:
-            return records
         kept = newest(records)
         if len(kept) < len(records):
             shown = {record.key for record in kept}
@@ -56,7 +51,7 @@ class Selection:
             more = f", and {len(hidden) - NAMED} more" if len(hidden) > NAMED else ""
             warn(
                 f"{len(records) - len(kept)} records of older code are not shown: "
-                f"{', '.join([*hidden][:NAMED])}{more}; `--all-versions` shows them"
+                f"{', '.join([*hidden][:NAMED])}{more}"
             )
         return kept
 

@@ -72,7 +72,7 @@ class Results:
         Raises:
             ConfigError: if a name or glob stands for no record.
         """
-        selection = Selection(measures=measure, tasks=task, all_versions=True)
+        selection = Selection(measures=measure, tasks=task)
         records = selection.of(self.records, warnings.warn)
         return Tables(display_tables(records) + without_result(records))
 
@@ -133,7 +133,6 @@ def load(
     schemes: str = "",
     measures: str = "",
     tasks: str = "",
-    all_versions: bool = False,
 ) -> Results:
     """Return what folders of records hold; no scheme runs.
 
@@ -143,7 +142,6 @@ def load(
         schemes: names or globs, as in `Selection`; all, if empty.
         measures: likewise.
         tasks: likewise.
-        all_versions: whether to keep records of older versions.
 
     Raises:
         ConfigError: if one holds no records, or none is of what is selected.
@@ -154,6 +152,6 @@ def load(
         Results(12 of 12 cells ok)
     """
     folders = [Path(one) for one in (folder, *more)]
-    selection = Selection(schemes, measures, tasks, all_versions)
+    selection = Selection(schemes, measures, tasks)
     records = load_records(folders, selection=selection)
     return Results(records, folders[0])
