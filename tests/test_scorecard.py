@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-from support.records import fact, labelled, record, row, trained
+from support.records import fact, record, row, trained
 
 from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.show.differences import at_the_end, place_table
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.plots.place import draw_place
-from posenc_compare.show.scorecard import HEAD, scorecard, scorecards
+from posenc_compare.show.scorecard import HEAD, scorecard
 
 
 def measured(label: str, measure: str, quantity: str, **rows: Any) -> dict[str, Any]:
@@ -86,28 +86,14 @@ def test_columns_without_texts_are_not_explained() -> None:
         assert not any(line.startswith(("time:", "shift:")) for line in lines)
 
 
-def test_each_training_length_has_a_card_of_its_own() -> None:
+def test_several_training_lengths_have_no_card() -> None:
     bodies = trained("rope", 2.0, 2.5)
+    assert table_of([*bodies, one_measured()]).name == "Scorecard"
     for body in trained("rope", 1.5, 4.5):
         body["spec"]["setting"]["length"] = 16
-        body["key"] = body["key"][::-1]
-        for point, x in zip(body["rows"], (16, 64), strict=True):
-            point["x"] = x
         bodies.append(body)
-    bodies += [one_measured(), measured("alibi", *UNIQUE, value=1.0, x=512.0)]
-    short, long = scorecards(labelled(bodies))
-    assert [short.name, long.name] == [
-        "Scorecard, training length 8",
-        "Scorecard, training length 16",
-    ]
-    assert (short.head[2:4], long.head[2:4]) == (["at L", "2 L"], ["at L", "4 L"])
-    assert [row[:5] for row in [*short.rows, *long.rows]] == [
-        ["rope", "2048", "2.00", "2.50", "+0.50±0.01"],
-        ["rope", "2048", "1.50", "4.50", "+3.00±0.01"],
-    ]
-    (alone,) = scorecards(labelled(trained("rope", 2.0, 2.5)))
-    assert alone.name == "Scorecard"
-    assert scorecards(labelled([one_measured()])) == []
+    assert scorecard(sound(bodies)) is None
+    assert scorecard(sound([one_measured()])) is None
 
 
 def one_measured() -> dict[str, Any]:

@@ -27,7 +27,7 @@ from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.format import Cell, Table, cell_text, number
 from posenc_compare.show.plots.drawing import images
 from posenc_compare.show.ranking import by_family_of
-from posenc_compare.show.scorecard import scorecards
+from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import display_tables, task_tables, without_result
 from posenc_compare.stats.pairs import FEWEST
@@ -82,8 +82,8 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
     """Return the page of records, as `load_records` returns them."""
     tables = enumerate(display_tables(records))
     sections = [Section(f"table-{i}", table) for i, table in tables]
-    cards = enumerate(scorecards(records))
-    sections[:0] = [Section(f"scorecard-{i}", card) for i, card in cards]
+    if card := scorecard(records):
+        sections.insert(0, Section("scorecard", card))
     tasks = {
         task: [Section(f"task-{i}-{j}", table) for j, table in enumerate(own)]
         for i, (task, own) in enumerate(task_tables(records).items())

@@ -10,12 +10,10 @@ test of all pairs shows no difference.
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from posenc_compare.records.labels import label_settings, without_settings
 from posenc_compare.records.quantities import NEAR, has_note
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
@@ -75,36 +73,18 @@ class Card(NamedTuple):
     texts: dict[str, str]
 
 
-def scorecards(records: list[Record]) -> list[Table]:
-    """Return a scorecard for each training length, in the order of records.
-
-    A card of several has a row for each scheme trained at its length, also with what
-    was measured without training. Labels show the settings that differ within the card.
-    """
-    texts = by_task(records).get(FIRST, [])
-    lengths = dict.fromkeys(record.spec.setting.get("length") for record in texts)
-    if len(lengths) < 2:
-        return [*filter(None, [scorecard(records)])]
-    probed = [record for record in records if not record.task]
-    cards = []
-    for length in lengths:
-        trained = [r for r in texts if r.spec.setting.get("length") == length]
-        own = [*map(without_settings, [*probed, *trained])]
-        own = label_settings(own, lambda line: None)
-        card = scorecard(own, {record.label for record in own if record.task})
-        if card:
-            cards.append(replace(card, name=f"{card.name}, training length {length}"))
-    return cards
-
-
 def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table | None:
     """Return the scorecard of the trainings on language; None if there are none.
 
+    None also if these have several training lengths, which no column can compare.
     Schemes that hold their level come first; then the score at the longest test counts.
     Measures of one layer of several say nothing of the network.
-    If labels are given, only these have a row. All trainings have the same length.
+    If labels are given, only these have a row.
     """
     records = [*map(of_network, records)]
+    networks = by_task(records).get(FIRST, [])
+    if len({record.spec.setting.get("length") for record in networks}) > 1:
+        return None
     means = means_of(records)
     every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
     for mean in rows_of(means[means["task"].isin(["", "language"])]):
