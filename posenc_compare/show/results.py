@@ -13,7 +13,6 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.records.load import load_records
 from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection
-from posenc_compare.records.trackers import Tracker, track_record, tracker_of
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.format import Table, as_markdown
 from posenc_compare.show.frame import long_table
@@ -104,20 +103,6 @@ class Results:
         """
         write_report(self.records, self.folder.resolve().name, Path(path))
         return Path(path)
-
-    def track(self, tracker: str | Tracker) -> None:
-        """Send all records to a tracker.
-
-        Args:
-            tracker: tensorboard, wandb, mlflow, trackio, or a `Tracker` of your own.
-                TensorBoard writes to the folder of the records.
-
-        Raises:
-            ConfigError: if the name is unknown, or its package is not installed.
-        """
-        found = tracker_of(tracker, self.folder)
-        for record in self.records:
-            track_record(found, record)
 
     def __repr__(self) -> str:
         """Return how many cells there are, and what became of them."""
