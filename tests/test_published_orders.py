@@ -1,6 +1,5 @@
 """Published orders: verdicts of claims, and the command that trains what they take."""
 
-import json
 from itertools import pairwise, product
 from typing import Any
 
@@ -12,7 +11,6 @@ from support.records import curve, fact, labelled, record, row
 from posenc_compare.records.record import Record
 from posenc_compare.registry import SCHEMES, TASKS
 from posenc_compare.reproduce.orders import (
-    ROW,
     Claim,
     Outcome,
     PublishedOrder,
@@ -57,8 +55,6 @@ def test_the_table_says_source_and_verdict() -> None:
     claim = "a: bits per byte at 1 L is better than b: bits per byte at 1 L"
     assert table.body == [[claim, f"9.000 ± {EDGE:.3f}", "0.031", "agrees"]]
     assert table.lines == ("published: a says (a paper)", "verdict: agrees")
-    shown = [claim, 9.0, pytest.approx(EDGE), 6, 0.03125, "agrees"]
-    assert dict(zip(ROW, AGREES.row, strict=True)) == dict(zip(ROW, shown, strict=True))
     (row,) = order_table("name", one, [ABSENT]).body
     assert row[1:] == ["n/a", "", "not measured"]
 
@@ -249,13 +245,12 @@ def test_the_command_trains_and_gives_a_verdict(posenc: Command, tmp_path) -> No
     assert done.returncode == 0, done.stderr
     assert "not separable" in done.stdout
     assert "verdict: not separable" in done.stdout
-    words = ("reproduce", "flip_flop", *sizes, "--out", tmp_path, "--format", "json")
-    again = posenc(*words)
+    again = posenc("reproduce", "flip_flop", *sizes, "--out", tmp_path)
     assert "0 to compute" in again.stderr
-    assert [row["p"] for row in json.loads(again.stdout)] == [None, None]
 
 
 def test_without_a_name_the_command_lists_the_orders(posenc: Command) -> None:
-    done = posenc("reproduce", "--format", "json")
+    done = posenc("reproduce", "--format", "md")
     assert done.returncode == 0
-    assert [row["name"] for row in json.loads(done.stdout)] == [*ORDERS]
+    _, _, *rows = done.stdout.splitlines()
+    assert [row.split()[1] for row in rows] == [*ORDERS]

@@ -1,13 +1,13 @@
 """The command that trains published rankings again."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import NUMBERS, progress, say, show, show_parts
-from posenc_compare.cli.options import WORK, Format, Formats, with_options
+from posenc_compare.cli.console import progress, say, show, show_parts
+from posenc_compare.cli.options import WORK, with_options
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import Work
 
@@ -27,7 +27,9 @@ ALLOWED = {"preset", "seeds", "steps", *Work.__dataclass_fields__}
 )
 def reproduce(
     names: Names = "",
-    format: Formats = Format.table,
+    format: Annotated[
+        Literal["table", "md", "tex"], typer.Option(help="Format of stdout.")
+    ] = "table",
     out: Annotated[
         Path, typer.Option(help="Folder for records; those in it are not recomputed.")
     ] = Path("runs/reproduce"),
@@ -59,14 +61,13 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
         The exit code: 130 if interrupted, 1 if a cell has no result, else 0.
     """
     from posenc_compare.records.store import Store
-    from posenc_compare.reproduce.orders import ROW, order_table, outcomes
+    from posenc_compare.reproduce.orders import order_table, outcomes
     from posenc_compare.reproduce.published_orders import ORDERS, published_order
     from posenc_compare.run.comparison import plan_comparison
 
     wanted = [*ORDERS] if names == "orders" else names.replace(" ", "").split(",")
     orders = {name: published_order(name) for name in wanted}
     store, tables, failed = Store(out), [], 0
-    rows: list[list[object]] = []
     for name, order in orders.items():
         both: Body = {**chosen, **order.choices}
         comparison = plan_comparison(order.schemes, "extrapolation", **both)
@@ -75,11 +76,6 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
                 return 130
         results = comparison.results(store, say, arrays=False)
         failed += len(results.failed)
-        found = outcomes(order, results.records)
-        tables.append(order_table(name, order, found))
-        rows += [[name, *outcome.row] for outcome in found]
-    if format in NUMBERS:
-        show("Published orders", ["order", *ROW], rows, format)
-    else:
-        show_parts(tables, format)
+        tables.append(order_table(name, order, outcomes(order, results.records)))
+    show_parts(tables, format)
     return int(failed > 0)

@@ -23,7 +23,6 @@ from posenc_compare.stats.pairs import ALPHA, adjusted_p_of
 
 RANKS = "reciprocal_rank"  # over all tasks
 VERDICTS = ("agrees", "disagrees", "not separable", "not measured")
-ROW = ["claim", "difference", "half_width", "n", "p", "verdict"]  # of an outcome
 
 
 @dataclass(frozen=True)
@@ -105,13 +104,6 @@ class Outcome:
     def half_width(self) -> float:
         """Return the half width of its 95 % interval."""
         return half_width(self.differences)
-
-    @property
-    def row(self) -> list[object]:
-        """Return it as numbers, in the order of `ROW`; None for what it has not."""
-        numbers = (self.mean, self.half_width, self.p)
-        mean, width, p = (None if math.isnan(n) else float(n) for n in numbers)
-        return [str(self.claim), mean, width, len(self.differences), p, self.verdict]
 
     @property
     def verdict(self) -> str:
