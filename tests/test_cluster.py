@@ -185,7 +185,10 @@ def test_a_run_that_is_stopped_saves_what_it_has(
     ("given", "said"),
     [
         ({"threads": 64}, "a node of the Ray cluster must have 64 cores and 0 GPUs"),
-        ({"address": "127.0.0.1:9"}, "address must be that of a Ray cluster that answ"),
+        *(
+            ({"address": address}, "address must be that of a Ray cluster that answers")
+            for address in ("127.0.0.1:9", "nonsense", ":6379", "127.0.0.1:abc")
+        ),
     ],
 )
 def test_a_cluster_that_cannot_be_used_is_one_line(

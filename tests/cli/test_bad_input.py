@@ -147,10 +147,6 @@ def test_seeds_are_whole_and_up_to_the_largest_that_torch_takes(value: Any) -> N
         (["--set", "gpu_share=0.5"], "gpu_share must be left out on this machine alo"),
         (["--set", "address=10.0.0.1:6379"], "address must be left out on this mach"),
         (["--engine=ray", "--set=gpu_share=1.5"], "must be whole if it is above 1"),
-        *(
-            (["--engine=ray", f"--set=address={address}"], "must be HOST:PORT, ray://")
-            for address in ("nonsense", ":6379", "127.0.0.1:abc")
-        ),
         (["--measures=all", "--corpus=none"], "a file or a folder, got neither"),
         (["--measures=all", "--corpus="], "a file or a folder, got an empty name"),
         (["--schemes", "rotery"], "unknown scheme 'rotery'; did you mean rope?"),
