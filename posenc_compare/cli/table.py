@@ -98,11 +98,11 @@ def _shown(
 ) -> "tuple[DataFrame | None, list[Table]]":
     """Return the numbers or the tables of records, whichever the format shows."""
     from posenc_compare.show.frame import summary
-    from posenc_compare.show.tables import display_tables, without_result
+    from posenc_compare.show.tables import all_tables
 
     if format in NUMBERS:
         return summary(records), []
-    return None, display_tables(records) + without_result(records)
+    return None, all_tables(records)
 
 
 def show_tables(records: "list[Record]", format: str) -> None:

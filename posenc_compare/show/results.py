@@ -18,7 +18,7 @@ from posenc_compare.show.format import Table, as_markdown
 from posenc_compare.show.frame import long_table
 from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import coverage
-from posenc_compare.show.tables import display_tables, without_result
+from posenc_compare.show.tables import all_tables
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,7 +73,7 @@ class Results:
         """
         selection = Selection(measures=measure, tasks=task)
         records = selection.of(self.records, warnings.warn)
-        return Tables(display_tables(records) + without_result(records))
+        return Tables(all_tables(records))
 
     def plot(self, name: str) -> Figure:
         """Draw one plot.

@@ -96,7 +96,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         for name, found in schemes.items()
     }
     points = {x for curve in curves.values() for x in curve}
-    if not points:
+    if len(points) < 2:  # no change to show
         return None
     # Scores are compared at two lengths, which a scheme may lack.
     lengths = min(points), max(points)

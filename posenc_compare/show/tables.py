@@ -30,6 +30,7 @@ from posenc_compare.show.frame import Frame, Mean, by_scheme, of_quantity
 from posenc_compare.show.latex import as_latex
 from posenc_compare.show.ranking import Column
 from posenc_compare.show.retrieval import retrieval_tables
+from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import SEVERAL, coverage, texts_of
 from posenc_compare.show.tasks import AREA, by_task, page_name, prefix, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL
@@ -61,6 +62,12 @@ def display_tables(records: list[Record]) -> list[Table]:
         own = [one for one in records if one.spec.kind == kind and not one.task]
         found += Part(own, kind).tables()
     return found + retrieval_tables(records)
+
+
+def all_tables(records: list[Record]) -> list[Table]:
+    """Return the scorecard, the tables of all measures and cells without a result."""
+    card = [*filter(None, [scorecard(records)])]
+    return card + display_tables(records) + without_result(records)
 
 
 def task_tables(records: list[Record]) -> dict[str, list[Table]]:
@@ -102,7 +109,7 @@ def write_tables(
         texts["rows.csv"] = as_csv(frame.long_table(records))
         texts["table.csv"] = as_csv(frame.summary(records))
     if tables is None:
-        tables = display_tables(records) + without_result(records)
+        tables = all_tables(records)
     texts |= {"table.md": as_markdown(tables), "table.tex": as_latex(tables)}
     try:
         for name, text in texts.items():
