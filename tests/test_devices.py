@@ -28,7 +28,8 @@ def asked_anew() -> Iterator[None]:
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Let a script tell what is there, instead of torch."""
+    """Let torch be built for CUDA, and a script tell what is there."""
+    monkeypatch.setattr(devices, "_built_for_cuda", lambda: True)
     monkeypatch.setattr(devices, "ASK", text)
 
 
@@ -67,6 +68,7 @@ def test_the_question_is_asked_once_and_only_for_a_gpu(
 def test_nothing_of_the_current_folder_is_imported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(devices, "_built_for_cuda", lambda: True)
     monkeypatch.chdir(tmp_path)
     for name in ("torch", "json"):
         Path(f"{name}.py").write_text("open('ran', 'w')\n")

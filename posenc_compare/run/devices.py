@@ -1,16 +1,21 @@
 """Where to compute: a device by name, checked before anything starts.
 
-Torch is asked in a process of its own, so that a plan stays light.
+Torch is asked in a process of its own, and only where it could know of a device, so
+that a plan stays light.
 """
 
 import functools
 import importlib.metadata
+import importlib.util
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 from posenc_compare.errors import ConfigError
 
+BUILT = re.compile(r"^(cuda|hip)\b.*=\s*['\"]", re.MULTILINE)  # in torch/version.py
 ASK = """
 import json, torch
 if torch.cuda.is_available():
@@ -37,6 +42,8 @@ def resolve_device(name: str, *, on_gpu: bool) -> str:
 @functools.cache
 def graphics() -> str:
     """Return the name of the first CUDA device; "" if torch can use none."""
+    if not _built_for_cuda():
+        return ""
     # -P: nothing of the current folder, which may be untrusted, is imported.
     command = [sys.executable, "-P", "-c", ASK]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -44,3 +51,12 @@ def graphics() -> str:
     if answer.returncode or not lines:
         return ""
     return json.loads(lines[-1])
+
+
+def _built_for_cuda() -> bool:
+    """Return whether torch was built for CUDA or ROCm, from its version file."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ConfigError("torch must be installed, and is not; `pip install torch`")
+    text = Path(spec.origin).with_name("version.py").read_text()
+    return bool(BUILT.search(text))
