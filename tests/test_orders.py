@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from support.records import curve, labelled, record, row
 
-from posenc_compare.errors import ConfigError
 from posenc_compare.run.compute import rounded
 from posenc_compare.show.format import Cell, Table, as_markdown
 from posenc_compare.show.latex import as_latex
@@ -145,17 +144,6 @@ def test_networks_as_trained_have_the_interval_of_the_scalings() -> None:
     assert cell.half_width == pytest.approx(half_width(scores[:, 0].mean(1)))
 
 
-def test_a_case_without_a_number_in_the_chosen_columns_has_no_row() -> None:
-    records = with_windows(RNG.normal(size=(1, 1, 4)), [[0, 1, 2, 3]])
-    for one in records:
-        read = {**one["quantities"]["gain"], "headline": {"cases_of": "gain"}}
-        one["quantities"]["read"] = {**read, "name": "read"}
-        for case, x in (("pi", 8), ("ntk", 16)):
-            one["rows"].append(row(3.5, quantity="read", case=case, x=x))
-    (found,) = display_tables(labelled(records, arrays=False), "16")
-    assert [first for first, *_ in found.rows] == ["rope + ntk"]
-
-
 @pytest.mark.parametrize(
     "owners", [[[0] * 4] * 3, [[0, 1, 2, 3], [0, 1, 2, 3], [0, 0, 1, 1]]]
 )
@@ -218,15 +206,3 @@ def test_lines_are_in_every_format() -> None:
     assert f"\n\n{line}" in repr(Tables(found))
     page = report_html(labelled(made), "title")
     assert f'<p class="note">{html.escape(line)}</p>' in page
-
-
-def test_chosen_columns_decide_order_and_lines() -> None:
-    records = labelled(trained("a", [1.0, 4.0]) + trained("b", [2.0, 3.0]))
-    (whole,) = display_tables(records)
-    (chosen,) = display_tables(records, "8")
-    assert (whole.head, chosen.head) == (["scheme", "8", "16"], ["scheme", "8"])
-    assert (labels(whole), labels(chosen)) == (["b", "a"], ["a", "b"])
-    assert chosen.lines == whole.lines[:1]
-    assert display_tables(records, "1?, 8")[0].head == whole.head
-    with pytest.raises(ConfigError, match="no table has a column '9'; there are 8, 16"):
-        display_tables(records, "8,9")

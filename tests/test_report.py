@@ -90,7 +90,7 @@ def test_nothing_but_failures_still_gives_a_report() -> None:
 
 def test_trainings_on_language_begin_with_the_scorecard() -> None:
     text = page([*trained("rope", 2.0, 2.4), record("rope")]).words
-    assert "Results Scorecard scheme unique shift" in text
+    assert "Results Scorecard scheme at L 2 L change level" in text
     assert "rope 2.00 2.40 +0.40±0.01 loses" in text
     assert "Scorecard" not in page([record("rope")]).words
 
