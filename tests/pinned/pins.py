@@ -162,9 +162,9 @@ def score(x: Tensor) -> float:
         return float((x.double() * draw(*x.shape, seed=7)).sum())
 
 
-def moved(old: dict[str, Any] | None, new: dict[str, Any]) -> bool:
+def moved(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Return whether a number has changed while its code has not."""
-    if old is None or old["code"] != new["code"]:
+    if old["code"] != new["code"]:
         return False
     known = old["numbers"]
     return any(
@@ -173,18 +173,31 @@ def moved(old: dict[str, Any] | None, new: dict[str, Any]) -> bool:
 
 
 def write(corpus: Path) -> None:
-    """Write all numbers, unless one has changed whose code has not.
+    """Write the numbers that are new, or whose code has changed.
+
+    Numbers of code that has not changed stay as the machine that wrote them has them.
 
     Raises:
-        SystemExit: if one has.
+        SystemExit: if one has changed here and its code has not.
     """
-    new = pinned(corpus)
-    old = json.loads(FILE.read_text()) if FILE.is_file() else {"of": {}}
-    if old.get("NUMBERS") == NUMBERS and old.get("arithmetic") == arithmetic():
-        wrong = [name for name in new if moved(old["of"].get(name), new[name])]
-        if wrong:
-            raise SystemExit(f"NUMBERS must be raised: {', '.join(wrong)}")
-    whole = {"NUMBERS": NUMBERS, "arithmetic": arithmetic(), "of": new}
+    new, here = pinned(corpus), arithmetic()
+    old = json.loads(FILE.read_text())
+    known = old["of"] if old["NUMBERS"] == NUMBERS else {}
+    wrong = [
+        name
+        for name, one in known.items()
+        if one["arithmetic"] == here and name in new and moved(one, new[name])
+    ]
+    if wrong:
+        raise SystemExit(f"NUMBERS must be raised: {', '.join(wrong)}")
+    for name, one in new.items():
+        kept = known.get(name)
+        same = kept and (kept["code"], {*kept["numbers"]}) == (
+            one["code"],
+            {*one["numbers"]},
+        )
+        new[name] = kept if same else {**one, "arithmetic": here}
+    whole = {"NUMBERS": NUMBERS, "of": new}
     FILE.write_text(json.dumps(whole, indent=1) + "\n")
 
 

@@ -41,7 +41,7 @@ def test_a_number_moves_only_with_its_own_code_or_numbers(
     )
     why += "; python tests/pinned/pins.py writes the numbers anew"
     assert one["numbers"].keys() == kept["numbers"].keys(), why
-    exact = KEPT["arithmetic"] == arithmetic()
+    exact = kept["arithmetic"] == arithmetic()
     for what, value in one["numbers"].items():
         known = kept["numbers"][what]
         bound = 0.0 if exact else 1e-9 if name.startswith("attention") else 1e-3

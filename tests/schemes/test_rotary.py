@@ -544,6 +544,35 @@ def slow_speeds(width: int, base: float, clipped: int, clip: str) -> list[float]
     return found
 
 
+class TestRopeGolden(RotaryTests):
+    """Golden gate RoPE, one pair at a time."""
+
+    name = "rope_golden"
+    sizes = {"model_dim": 32, "heads": 2}
+    places = ids().tolist()
+    cases = [
+        {},
+        {"slowest": 0.5, "fastest": 2.0, "layout": "adjacent"},
+        {"fraction": 0.5},
+        Case(head_dim=2),
+    ]
+    identities = [({"fraction": 0.0}, {}, "nope")]
+    changes = [{"fastest": 1.0}, {"slowest": 0.3}, {"fraction": 0.5}]
+
+    def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:
+        pairs, golden, factors = t.q.shape[-1] // 2, (5**0.5 - 1) / 2, []
+        row, column = (here - there for here, there in zip(query, key, strict=True))
+        still = round(pairs * (1 - t.option("fraction")))
+        slowest, fastest = t.option("slowest"), t.option("fastest")
+        for m in range(pairs):
+            turn = math.pi * golden * (h * pairs + m)
+            share = (m - still) / max(1, pairs - still - 1)
+            speed = slowest * (fastest / slowest) ** share if m >= still else 0.0
+            place = row * math.sin(turn) + column * math.cos(turn)
+            factors.append(cmath.exp(1j * speed * place))
+        return factors
+
+
 class TestRopeClipped(RotaryTests):
     name = "rope_clipped"
     # How many pairs are clipped, by head size and share.
