@@ -14,7 +14,8 @@ from posenc_compare.cli.options import Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
 
 app = typer.Typer(
-    help="Check, convert, describe and evaluate Hugging Face models (extra `hf`)."
+    help="Check, convert, describe and evaluate Hugging Face models, and recommend "
+    "scalings; needs the extra `hf`."
 )
 Model = Annotated[
     str,
@@ -35,7 +36,7 @@ def evaluate(
     ] = "all",
     windows: Annotated[
         int,
-        typer.Option(help="Number of windows of the longest length; each is a seed."),
+        typer.Option(help="Windows of the longest length; each counts as a seed."),
     ] = 1,
     retrieval: Annotated[
         bool,
@@ -44,7 +45,7 @@ def evaluate(
     fillers: Annotated[
         str,
         typer.Option(
-            help="With --retrieval: comma-separated kinds: text, source, noise."
+            help="With --retrieval: filler texts, comma-separated: text, source, noise."
         ),
     ] = "text,noise",
     needles: Annotated[
@@ -92,7 +93,7 @@ def recommend(
     model: Model,
     length: Annotated[
         int,
-        typer.Option(help="Length of the longer text, in tokens.", show_default=False),
+        typer.Option(help="Length of the text, in tokens.", show_default=False),
     ],
     evidence: Annotated[
         Path | None,
@@ -104,7 +105,7 @@ def recommend(
     ] = None,
     format: Formats = Format.table,
 ) -> None:
-    """Recommend a scaling for a longer text, with the evidence.
+    """Recommend a scaling of `rope` for texts beyond the training length.
 
     Scalings are compared by the facts found beyond the training length, then by bits
     per byte beyond it, then within it. The evidence comes from one checkpoint and one
@@ -164,7 +165,7 @@ def shipped() -> Path:
 
 @app.command()
 def describe(model: Model, format: Formats = Format.table) -> int:
-    """Identify the positional encoding of a model, measured on a small random copy.
+    """Identify the positional encoding of a model by measuring a small random copy.
 
     Kinds: rotary; table = vectors added to tokens; bias = added to logits; none; other.
     A rotary pair is slow if it does not complete a rotation within the training length.

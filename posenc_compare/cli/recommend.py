@@ -27,7 +27,7 @@ def recommend(
     case: Annotated[
         str,
         typer.Argument(
-            help=f"One of {', '.join(CASES)}; default: the first choice of each."
+            help=f"One of {', '.join(CASES)}; without it, the first choices of all."
         ),
     ] = "",
 ) -> None:

@@ -42,8 +42,8 @@ def show_(
     heads: Annotated[
         int,
         typer.Option(
-            help="Attention heads; 0 = 1 for rotary schemes, otherwise the largest of "
-            "4, 2 and 1 that divides the width."
+            help="Attention heads; if 0, one head for rotary schemes, otherwise the "
+            "largest of 4, 2 and 1 that divides the width."
         ),
     ] = 0,
     length: Annotated[
@@ -58,8 +58,8 @@ def show_(
     """Print the code of each position or distance.
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
-    All other schemes have a code for each distance: a key of ones as the scheme
-    transforms it, and the bias of each head.
+    Most other schemes have a code for each distance. It is what the scheme makes of a
+    key of ones, followed by the bias of each head.
     """
     if positions * width > MOST:
         raise ConfigError(

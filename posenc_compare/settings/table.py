@@ -140,7 +140,7 @@ class Work:
     )
     retry: str = setting(
         "",
-        "Recompute cells of these statuses: failed, lost, or failed,lost.",
+        "Recompute cells with these statuses: failed, lost, or failed,lost.",
         example="failed,lost",
     )
     overwrite: bool = setting(False, "Recompute all cells.")
@@ -200,7 +200,7 @@ class Choices(Work, Network):
         "quick", "Named set of network sizes, training settings and seeds."
     )
     tasks: str = setting(
-        "language", "`language` (text) or tasks to train on, or `all`."
+        "language", "Tasks to train on: `language` (text), other tasks, or `all`."
     )
     seeds: int | str = setting(
         3, "Number of paired seeds, such as 3; or a range, 100-109; or a list, 5,7,9."
