@@ -191,12 +191,11 @@ def write(corpus: Path) -> None:
     if wrong:
         raise SystemExit(f"NUMBERS must be raised: {', '.join(wrong)}")
     for name, one in new.items():
-        kept = known.get(name)
-        same = kept and (kept["code"], {*kept["numbers"]}) == (
-            one["code"],
-            {*one["numbers"]},
-        )
-        new[name] = kept if same else {**one, "arithmetic": here}
+        one["arithmetic"] = here
+        kept = known.get(name, {"code": "", "numbers": {}})
+        same_code = kept["code"] == one["code"]
+        if same_code and kept["numbers"].keys() == one["numbers"].keys():
+            new[name] = kept
     whole = {"NUMBERS": NUMBERS, "of": new}
     FILE.write_text(json.dumps(whole, indent=1) + "\n")
 
