@@ -100,6 +100,13 @@ def one_measured() -> dict[str, Any]:
     return measured("rope", *UNIQUE, value=1.0, x=2048.0)
 
 
+def test_one_test_length_has_no_card() -> None:
+    bodies = trained("rope", 2.0, 2.5)
+    for body in bodies:
+        body["rows"] = body["rows"][:1]
+    assert scorecard(labelled(bodies)) is None
+
+
 def test_schemes_without_a_row_have_no_say() -> None:
     bodies = [*trained("best", 1.0, 1.0), *trained("rope", 2.0, 3.0)]
     bodies += [*trained("mr_rope", 2.0, 3.0), *trained("mix", 2.0, 3.0)]
