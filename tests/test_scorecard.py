@@ -104,7 +104,7 @@ def test_one_test_length_has_no_card() -> None:
     bodies = trained("rope", 2.0, 2.5)
     for body in bodies:
         body["rows"] = body["rows"][:1]
-    assert scorecard(labelled(bodies)) is None
+    assert scorecard(sound(bodies)) is None
 
 
 def test_schemes_without_a_row_have_no_say() -> None:
