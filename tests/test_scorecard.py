@@ -100,6 +100,12 @@ def one_measured() -> dict[str, Any]:
     return measured("rope", *UNIQUE, value=1.0, x=2048.0)
 
 
+def test_a_setting_in_a_label_is_never_cut() -> None:
+    names = ("transformer_xl [steps=1500]", "rope:scaling=yarn;factor=4")
+    bodies = [body for name in names for body in trained(name, 2.0, 2.5)]
+    assert {*card(bodies)} == {names[0], "rope:scaling=yarn;…"}
+
+
 def test_one_test_length_has_no_card() -> None:
     bodies = trained("rope", 2.0, 2.5)
     for body in bodies:

@@ -152,8 +152,12 @@ def _same(trained: Frame) -> Iterator[str]:
 
 
 def _shortened(labels: list[str]) -> dict[str, str]:
-    """Return labels that fit their column, each whole where two would be the same."""
-    short = {x: x if len(x) <= WIDE else f"{x[: WIDE - 1]}…" for x in labels}
+    """Return labels that fit their column.
+
+    One is whole where two would be the same, or if it names a setting at its end.
+    """
+    whole = {x for x in labels if len(x) <= WIDE or x.endswith("]")}
+    short = {x: x if x in whole else f"{x[: WIDE - 1]}…" for x in labels}
     taken = Counter(short.values())
     return {label: text if taken[text] == 1 else label for label, text in short.items()}
 
