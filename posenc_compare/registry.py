@@ -109,8 +109,8 @@ class Registry:
 
     def built_in(self) -> list[Entry]:
         """Return the entries of this package, sorted by name."""
-        for path in sorted(self._folder.glob("[!_]*.py")):
-            importlib.import_module(f"{self.package}.{path.stem}")
+        for module in self._modules:
+            importlib.import_module(module)
         return [e for _, e in sorted(self._known.items()) if self.owns(e.module)]
 
     def owns(self, module: str) -> bool:
@@ -223,6 +223,12 @@ class Registry:
             elif known.module.split(".")[0] != point.module.split(".")[0]:
                 raise self._twice(known, _origin_of(point))
         return self._known.get(name)
+
+    @functools.cached_property
+    def _modules(self) -> list[str]:
+        """Return the modules that declare built-in things."""
+        files = sorted(self._folder.glob("[!_]*.py"))
+        return [f"{self.package}.{file.stem}" for file in files]
 
     def _import_built_in(self, name: str) -> None:
         if NAME.fullmatch(name) and (self._folder / f"{name}.py").is_file():

@@ -36,7 +36,7 @@ def describe(
         return _describe_settings()
     label, (name, colon, _) = name, name.partition(":")
     kinds = (SCHEMES,) if colon else REGISTRIES  # only schemes have options
-    found = [registry for registry in kinds if name in registry.entries()]
+    found = [registry for registry in kinds if name in registry]
     if not found:
         every = sorted({known for r in REGISTRIES for known in r.entries()})
         raise ConfigError(

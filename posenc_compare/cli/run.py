@@ -235,7 +235,7 @@ def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
         (own, todo, stores, ""),
         ("other machines", trained, map(Store, packaged()), " of training"),
     ):
-        bodies = (body for store in places for body in store.records())
+        bodies = (body for store in places if cells for body in store.records())
         if seconds := seconds_of(cells, sound(bodies, say, arrays=False), workers):
             short = f"{max(1, round(seconds))} seconds"
             time = short if seconds < 120 else f"{seconds / 60:.0f} minutes"

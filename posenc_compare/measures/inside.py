@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy  # whose statistics take a second to import, once they are used
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from scipy.stats import rankdata
 from torch import Tensor
 
 from posenc_compare.attention import Session
@@ -287,7 +287,7 @@ def _bias(model: Decoder, batch: Batch) -> Tensor | None:
 def _moved(growth: Tensor, spread: Tensor) -> Row:
     if float(spread.max() - spread.min()) == 0:
         return Row(MOVE.name, None, note="the code varies alike in all channels")
-    ranks = [rankdata(values.numpy()) for values in (growth, spread)]
+    ranks = [scipy.stats.rankdata(values.numpy()) for values in (growth, spread)]
     return Row(MOVE.name, float(np.corrcoef(ranks)[0, 1]))
 
 

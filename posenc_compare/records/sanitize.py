@@ -28,9 +28,9 @@ def clean(value: Any, limit: int = LONG) -> Any:
     different texts stay different.
     """
     if isinstance(value, str):
-        shown = value
-        if not value.isprintable():
-            shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
+        if len(value) <= limit and value.isprintable():
+            return value
+        shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
         if len(shown) <= limit:
             return shown
         digest = hashlib.sha256(shown.encode()).hexdigest()[:8]

@@ -201,8 +201,9 @@ class Store:
 
 def sealed(body: Body) -> bytes:
     """Return the bytes of a record's file."""
-    digest = hashlib.sha256(canonical(body)).hexdigest()
-    return canonical({"sha256": digest, "body": body}) + b"\n"
+    text = canonical(body)
+    digest = hashlib.sha256(text).hexdigest().encode()
+    return b'{"body":%b,"sha256":"%b"}\n' % (text, digest)
 
 
 def _body(data: bytes, key: str) -> Body:

@@ -68,6 +68,7 @@ def main() -> NoReturn:
 def _prepare(work: Body, path: list[str]) -> None:
     """Import torch and this package."""
     sys.path[:] = path
+    gc.disable()  # imports leave nothing to collect
 
     from posenc_compare.modified import shared_edits
     from posenc_compare.run.provenance import place
@@ -77,6 +78,7 @@ def _prepare(work: Body, path: list[str]) -> None:
         registry.built_in()
     place()
     shared_edits()  # asks git, which each child would do again
+    gc.enable()
     memory = int(work["memory"] * 2**30) or resource.RLIM_INFINITY
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
