@@ -1,6 +1,7 @@
 """What several test files share."""
 
 import contextlib
+import gc
 import io
 import os
 import socket
@@ -18,6 +19,9 @@ from posenc_compare.registry import REGISTRIES, add_plugin
 ROOT = Path(__file__).parent.parent
 
 pytest.register_assert_rewrite("schemes.tools", "schemes.reference")
+
+# Thousands of collected tests stay: looking through them frees nothing.
+gc.set_threshold(10_000)
 
 # Small tensors: a second thread costs more than it brings, here and in processes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -52,6 +56,11 @@ def _local(connect: Callable[..., Any]) -> Callable[..., Any]:
         return connect(self, address)
 
     return local
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of every later look for garbage."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
