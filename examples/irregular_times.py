@@ -13,7 +13,7 @@ WIDTH, HEADS, EVENTS = 16, 2, 48
 
 
 def series(count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return times in seconds, values, and averages that fade by 1/e in a second."""
+    """Return times in seconds, values, and averages that fade to 1/e in a second."""
     gaps = 10 ** (3 * torch.rand(count, EVENTS).double() - 2.5)  # from 3 ms to 3 s
     times, values = gaps.cumsum(dim=1), torch.randn(count, EVENTS, 1)
     weights = torch.exp(times[:, None] - times[:, :, None]).tril()

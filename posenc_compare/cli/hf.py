@@ -99,7 +99,7 @@ def recommend(
         Path | None,
         typer.Option(
             help="Folder of an hf evaluate --retrieval run that reaches beyond the "
-            "training length; needed if --length does.",
+            "training length; required if --length exceeds it.",
             show_default=False,
         ),
     ] = None,

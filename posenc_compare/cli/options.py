@@ -97,7 +97,7 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
         list[str],
         "Settings",
         "A setting; repeat the option, or separate pairs by commas. "
-        "`describe settings` lists all.",
+        "`posenc-compare describe settings` lists all.",
     ),
     "out": (Path, "Output", "Folder for records, tables and plots."),
     "format": (Format, "Output", "Format of stdout."),

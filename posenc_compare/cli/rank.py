@@ -31,7 +31,7 @@ ALLOWED = {"preset", *Work.__dataclass_fields__}
 
 @with_options(
     *("config", "set", "plugins", "preset", "out", "workers", "timeout"),
-    out="runs/rank-PRESET",
+    out="runs/rank-PRESET/NAME",
 )
 def rank(
     scheme: Annotated[
