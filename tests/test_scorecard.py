@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from support.records import fact, record, row, trained
 
+from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.show.differences import at_the_end, place_table
@@ -103,7 +104,7 @@ def one_measured() -> dict[str, Any]:
 def test_a_setting_in_a_label_is_never_cut() -> None:
     names = ("transformer_xl [steps=1500]", "rope:scaling=yarn;factor=4")
     bodies = [body for name in names for body in trained(name, 2.0, 2.5)]
-    assert {*card(bodies)} == {names[0], "rope:scaling=yarn;…"}
+    assert {*card(bodies)} == {*names}
 
 
 def test_one_test_length_has_no_card() -> None:
@@ -164,7 +165,57 @@ def test_a_scheme_that_fails_is_named_and_so_are_missing_seeds() -> None:
     bodies += failed
     assert card(bodies)["alibi"]["level"] == "failed"
     last = table_of(bodies).lines[-1]
-    assert last == "fewer seeds than 6: part (2), shaw (4), alibi (0)"
+    assert last == "fewer seeds than 6: part (2), shaw (4)"
+
+
+def test_seeds_that_all_schemes_lost_are_named() -> None:
+    bodies = trained("rope", 2.0, 2.0)
+    for body in bodies[2:]:
+        body["rows"][1]["value"] = None
+    assert table_of(bodies).lines[-1] == "fewer seeds than 6: rope (2)"
+
+
+def test_what_was_not_tested_at_both_lengths_has_no_level() -> None:
+    other = trained("tape", 2.0, 2.0)
+    for body in other:
+        body |= {"status": "unsupported", "error": "no text", "rows": []}
+    short = trained("short", 1.0, 1.0)
+    for body in short:
+        body["rows"] = body["rows"][:1]
+    bodies = [*trained("rope", 2.0, 2.0), *short, *other]
+    assert card(bodies)["tape"]["level"] == "n/a"
+    line = "no level without a test at both lengths: short"
+    assert table_of(bodies).lines[-1] == line
+
+
+def test_rows_of_several_settings_share_what_does_not_depend_on_them() -> None:
+    bodies = []
+    for label, step in (("rope", 3.0), ("nope", 2.0)):
+        bodies.append(measured(label, *UNIQUE, value=1.0, x=512.0))
+        bodies.append(measured(label, "cost", "step_seconds", value=step))
+        for norm in ("rms", "layer"):
+            for body in trained(label, 2.0, 2.0):
+                body["spec"]["setting"]["norm"] = norm
+                bodies.append(body)
+
+    def shown() -> dict[str, tuple[str, str]]:
+        table = scorecard(label_settings(sound(bodies), lambda line: None))
+        assert table is not None
+        columns = [table.head.index(name) for name in ("unique", "time")]
+        unique, time = ([str(row[i]) for row in table.rows] for i in columns)
+        names = [str(row[0]) for row in table.rows]
+        return dict(zip(names, zip(unique, time, strict=True), strict=True))
+
+    norms = ("[norm=layer]", "[norm=rms]")
+    assert shown() == {
+        f"{label} {norm}": ("512", time)
+        for label, time in (("rope", "1.5"), ("nope", "1.0"))
+        for norm in norms
+    }
+    for body, cpu in ((bodies[1], "this"), (bodies[1 + len(bodies) // 2], "other")):
+        body["quantities"]["step_seconds"]["repeatable"] = False
+        body["provenance"]["arithmetic"] = cpu
+    assert {time for name, (_, time) in shown().items() if "rope" in name} == {""}
 
 
 def test_schemes_that_hold_come_first_and_the_best_of_them_on_top() -> None:
@@ -182,10 +233,10 @@ def test_schemes_that_hold_come_first_and_the_best_of_them_on_top() -> None:
 
 
 def test_a_long_label_is_cut_unless_two_would_be_the_same() -> None:
-    labels = ["rope:base=500000;layout=half", "rope:base=500000;layout=adjacent"]
-    other = "transformer_xl:far=4096"
+    labels = ["scheme_of_a_long_name_1", "scheme_of_a_long_name_2"]
+    other = "another_scheme_of_a_long_name"
     bodies = [body for label in [*labels, other] for body in trained(label, 2.0, 2.0)]
-    assert card(bodies).keys() == {*labels, "transformer_xl:far…"}
+    assert card(bodies).keys() == {*labels, "another_scheme_of_…"}
 
 
 LINEAR = ("shift_linearity", "linear_residual")
@@ -262,7 +313,7 @@ def test_the_step_is_relative_to_that_of_nope() -> None:
     lines = table_of(alone).lines
     assert not any(line.startswith("fewer seeds") for line in lines)
     table = table_of([body for body in bodies if body["label"] == "rope"])
-    assert "no time: it is relative to nope, which was not timed" in table.lines
+    assert "no time: nope has none under the same settings" in table.lines
     assert table.head == ["scheme", "at L", "2 L", "change", "level"]
 
 

@@ -33,7 +33,7 @@ from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
 from posenc_compare.stats.rounding import rounded_away
 
 MARGIN = 0.05  # bits per byte that count as no loss
-VERDICTS = ("holds", "unclear", "loses", "undefined", "one seed", "failed", "")
+VERDICTS = ("holds", "unclear", "loses", "undefined", "one seed", "failed", "n/a", "")
 HEAD = ("scheme", "unique", "shift", "added", "at L", "16 L", "change", "time", "level")
 WIDE = 19  # characters of a label
 # By column; a column without texts is not explained.
@@ -45,29 +45,31 @@ LINES = (
     ("scheme", "rows: by level, then by the score at the longest test"),
     (
         "shift",
-        "shift: linear (one matrix shifts all codes), relative (no logit changes), or",
-        "  how far off: in parts of the code if it is added to tokens, else in logits",
+        "shift: linear (one matrix shifts all codes), relative (no logit changes), or "
+        "how far off: in parts of the code if it is added to tokens, else in logits",
     ),
     ("added", "added: norm of what is added to a token, relative to that of the token"),
     ("scheme", "L: training length; scores in bits per byte"),
     ("time", "time: of a step, relative to nope"),
     (
         "level",
-        f"level: holds if the 95 % interval of the change lies below {MARGIN} bits,",
-        "  loses if above, unclear if across; undefined without a score at the end",
+        f"level: holds if the 95 % interval of the change lies below {MARGIN} bits, "
+        "loses if above, unclear if across; undefined without a score at the end",
     ),
 )
-LEADING = [
-    "*: no significant difference from the best of the column (max-T test of all",
-    f"  pairs, p > {ALPHA}), which does not make these schemes equal",
-]
-Numbers = Mapping[tuple[str, str, str], list[Mean]]
+LEADING = (
+    "*: no significant difference from the best of the column (max-T test of all "
+    f"pairs, p > {ALPHA}), which does not make these schemes equal"
+)
+STEP = ("cost", "step_seconds", "")
+Numbers = dict[tuple[str, str, str], list[Mean]]
 """Means of one scheme by measure, quantity and case, along the curve."""
 
 
 class Card(NamedTuple):
-    """A row: what sorts it, the seeds behind its change or its score, and its texts."""
+    """A row: label, what sorts it, seeds behind its change or its score, and texts."""
 
+    name: str
     place: tuple[int, float]
     seeds: int
     texts: dict[str, str]
@@ -86,10 +88,8 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     if len({record.spec.setting.get("length") for record in networks}) > 1:
         return None
     means = means_of(records)
-    every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
-    for mean in rows_of(means[means["task"].isin(["", "language"])]):
-        place = (mean.measure, mean.quantity, mean.case)
-        every.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
+    means = means[means["task"].isin(["", "language"])]
+    every = _by_row(rows_of(means))
     schemes = {k: some for k, some in every.items() if not labels or k in labels}
     curves = {
         name: {m.x: m for m in found.get(("extrapolation", "bits_per_byte", ""), [])}
@@ -104,11 +104,12 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     texts = texts_of(record for record in records if record.label in schemes)
     one_text = len(texts) < 2
     leading = [_leading(end) if one_text else set[str]() for end in ends]
-    seconds = _seconds(every.get("nope", {}))
+    steps = [mean for some in every.values() for mean in some.get(STEP, [])]
+    bare = {mean.settings: mean for mean in steps if _scheme(mean) == "nope"}
     cards = []
     for name, found in schemes.items():
         scores = tuple(end[name] for end in ends)
-        cards.append(_card(name, found, scores, seconds))
+        cards.append(_card(name, found, scores, bare))
         for column, score, some in zip(HEAD[4:6], scores, leading, strict=True):
             if score and score.values:
                 text = f"{score.mean:.2f}{'*' * (name in some)}"
@@ -119,27 +120,80 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         card.texts["scheme"] = short[card.texts["scheme"]]
     head = [text.replace("16 L", f"{lengths[1] / lengths[0]:g} L") for text in HEAD]
     filled = {k for card in cards for k, text in card.texts.items() if text}
-    lines = [line for column, *some in LINES if column in filled for line in some]
-    lines += LEADING * any(leading)
+    lines = [line for column, line in LINES if column in filled]
+    lines += [LEADING] * any(leading)
     lines += ["no *: scores are of several texts"] * (not one_text)
     lines += [
         f"{name}: no *, for fewer than {FEWEST} seeds have a score of every scheme"
         for name, end, some in zip(head[4:6], ends, leading, strict=True)
         if one_text and not some and sum(map(_is_scored, end.values())) > 1
     ]
-    most = max(card.seeds for card in cards)
-    fewer = [card for card in cards if card.texts["level"] and card.seeds < most]
-    few = [f"{card.texts['scheme']} ({card.seeds})" for card in fewer]
-    if few:
-        lines.append(f"fewer seeds than {most}: {', '.join(few)}")
-        lines += ["  * goes by the seeds that every scheme has"] * any(leading)
+    lines += _lacking(cards, networks, any(leading))
     trained = means[means["measure"] == "extrapolation"]
     lines += _same(trained[trained["scheme"].isin(schemes)])
-    if not seconds and any(map(_seconds, schemes.values())):
-        lines.append("no time: it is relative to nope, which was not timed")
+    if any(STEP in schemes[card.name] and not card.texts["time"] for card in cards):
+        lines.append("no time: nope has none under the same settings")
     shown = {k: text for k, text in zip(HEAD, head, strict=True) if k in filled}
     rows = [[card.texts[column] for column in shown] for card in cards]
     return Table("Scorecard", [*shown.values()], rows, lines=tuple(lines))
+
+
+def _scheme(mean: Mean) -> str:
+    """Return the label of a mean without settings."""
+    return mean.scheme.removesuffix(f" [{', '.join(mean.settings)}]")
+
+
+def _by_row(means: Iterable[Mean]) -> dict[str, Numbers]:
+    """Return the means of each row, by the label of its trainings.
+
+    Other measures may have other settings in their labels. Those that a scheme has
+    under one label belong to all its rows. A scheme without trainings has its rows.
+    """
+    labels: dict[str, dict[str, Numbers]] = {}
+    for mean in means:
+        place = (mean.measure, mean.quantity, mean.case)
+        own = labels.setdefault(_scheme(mean), {}).setdefault(mean.scheme, {})
+        own.setdefault(place, []).append(mean)
+    rows: dict[str, Numbers] = {}
+    for some in labels.values():
+        trained = {k: own for k, own in some.items() if any(map(_is_score, own))}
+        held = Counter(place for own in some.values() for place in own)
+        shared = {
+            place: found
+            for own in some.values()
+            for place, found in own.items()
+            if held[place] == 1 and not _is_score(place)
+        }
+        rows |= {k: shared | own for k, own in trained.items()} or some
+    return rows
+
+
+def _is_score(place: tuple[str, str, str]) -> bool:
+    return place[0] == "extrapolation"
+
+
+def _lacking(cards: list[Card], networks: list[Record], starred: bool) -> Iterator[str]:
+    """Yield lines on schemes that lack a score, or seeds of one."""
+    cells = {(r.label, r.spec.seed) for r in networks if r.measure == "extrapolation"}
+    ran = Counter(label for label, _ in cells)
+    most = max(ran[card.name] for card in cards)
+    few = [
+        f"{card.texts['scheme']} ({card.seeds})"
+        for card in cards
+        if card.texts["level"] and 0 < card.seeds < most
+    ]
+    if few:
+        yield f"fewer seeds than {most}: {', '.join(few)}"
+        if starred:
+            yield "stars go by the seeds that every scheme has"
+    ends = HEAD[4:6]
+    unknown = [
+        card.texts["scheme"]
+        for card in cards
+        if not card.texts["level"] and any(card.texts[end] for end in ends)
+    ]
+    if unknown:
+        yield f"no level without a test at both lengths: {', '.join(unknown)}"
 
 
 def _same(trained: Frame) -> Iterator[str]:
@@ -154,9 +208,9 @@ def _same(trained: Frame) -> Iterator[str]:
 def _shortened(labels: list[str]) -> dict[str, str]:
     """Return labels that fit their column.
 
-    One is whole where two would be the same, or if it names a setting at its end.
+    One is whole if it names options or settings, or where two would be the same.
     """
-    whole = {x for x in labels if len(x) <= WIDE or x.endswith("]")}
+    whole = {x for x in labels if len(x) <= WIDE or ":" in x or x.endswith("]")}
     short = {x: x if x in whole else f"{x[: WIDE - 1]}…" for x in labels}
     taken = Counter(short.values())
     return {label: text if taken[text] == 1 else label for label, text in short.items()}
@@ -185,21 +239,30 @@ def _leading(means: Mapping[str, Mean | None]) -> set[str]:
 
 
 def _card(
-    name: str, found: Numbers, ends: tuple[Mean | None, ...], seconds: float
+    name: str,
+    found: Numbers,
+    ends: tuple[Mean | None, ...],
+    bare: Mapping[tuple[str, ...], Mean],
 ) -> Card:
-    """Return the row of a scheme but for its scores."""
+    """Return the row of a scheme but for its scores; `bare` are the steps of nope."""
     first, last = ends
     change, verdict = _change(first, last)
-    if not any(ends) and found.get(("extrapolation", "", "")):
-        verdict = "failed"
-    own = _seconds(found)
-    time = f"{own / seconds:.1f}" if own and seconds else ""
+    if not any(ends) and (none := found.get(("extrapolation", "", ""))):
+        verdict = "n/a" if none[0].note.startswith("unsupported") else "failed"
+    times = [
+        step.mean / bare[step.settings].mean
+        for step in found.get(STEP, [])
+        if step.settings in bare and bare[step.settings].values and step.values
+    ]
+    time = f"{times[0]:.1f}" if times else ""
     texts = (name, _unique(found), _shift(found), _adds(found), "", "", change, time)
     score = last.mean if last and last.values else math.inf
     both = first.values.keys() & last.values.keys() if first and last else set()
     seeds = both if last and last.values else first.values if first else ()
     place = VERDICTS.index(verdict), score
-    return Card(place, len(seeds), dict(zip(HEAD, (*texts, verdict), strict=True)))
+    return Card(
+        name, place, len(seeds), dict(zip(HEAD, (*texts, verdict), strict=True))
+    )
 
 
 def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
@@ -255,8 +318,3 @@ def _adds(found: Numbers) -> str:
     if not known or not known[0]:
         return "0" if known else ""
     return f"{known[0]:.2f}" if known[0] >= 0.005 else f"{known[0]:.0e}"
-
-
-def _seconds(found: Numbers) -> float:
-    times = found.get(("cost", "step_seconds", ""), [])
-    return next((mean.mean for mean in times if mean.values), 0.0)
