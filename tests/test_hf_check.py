@@ -274,6 +274,22 @@ def without_padding_idx() -> Any:
     )
 
 
+class PortOfLlama(llama.LlamaPreTrainedModel):
+    """A port that begins with the abstract class of the original."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.model = llama.LlamaModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+        rotary: Any = self.model.rotary_emb
+        rotary.inv_freq *= 1.5
+
+    def forward(self, input_ids: Tensor, position_ids: Tensor | None = None) -> Tensor:
+        found = self.model(input_ids, position_ids=position_ids)
+        return self.lm_head(found.last_hidden_state)
+
+
 LLAMA, GPT2, BERT = "LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"
 # By bug: what makes a model with it, and a check that must fail.
 BUGS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -320,6 +336,10 @@ BUGS: dict[str, tuple[Callable[[], Any], str]] = {
     "next token seen": (sees_the_next, "causal"),
     "table indexed by row": (by_row, "alone"),
     "padding_idx not added": (without_padding_idx, "position ids"),
+    "frequencies of a port": (
+        lambda: PortOfLlama(model_of(LLAMA).config).eval(),
+        "frequencies",
+    ),
 }
 
 

@@ -231,7 +231,7 @@ def meet(
 
     A model that takes no position ids reads a text of equal tokens up to the position.
     """
-    given = {"input_ids": ids}
+    given: dict[str, Any] = {"input_ids": ids}
     if _takes_positions(model):
         positions = torch.full_like(ids, position)
         if len(ids) > 1:
@@ -244,13 +244,21 @@ def meet(
         given["input_ids"] = ids.expand(-1, position + 1)
     tokens = given["input_ids"].shape[1]
     met = _Met(layers_of(model), plain, states, tokens)
+    if _takes_a_cache(model):
+        given["use_cache"] = False
     with torch.no_grad(), met:
-        model(**given, use_cache=False)
+        model(**given)
     return met
 
 
 def _takes_positions(model: Any) -> bool:
     return "position_ids" in inspect.signature(model.forward).parameters
+
+
+def _takes_a_cache(model: Any) -> bool:
+    parameters = inspect.signature(model.forward).parameters
+    any_name = any(one.kind == one.VAR_KEYWORD for one in parameters.values())
+    return any_name or "use_cache" in parameters
 
 
 @contextmanager

@@ -111,9 +111,12 @@ def rotary_in(model: Any, config: PreTrainedConfig) -> list[Described]:
     rows = rotary_rows(_measured(model, within), config, within, model)
     if limits and any(row.kind == "rotary" for row in rows):
         beyond = length if length > within else 2 * within
-        last = rotations(model, within, beyond - 1)
+        last, later = (rotations(model, within, n - 1) for n in (beyond, 2 * beyond))
+        where = f"above {within}"
+        if not all(map(_alike, last, later)):
+            where = f"at {beyond}; it changes with the length of the text"
         rows += [
-            replace(row, note=row.note or f"measured alone, above {within}")
+            replace(row, note=row.note or f"measured alone, {where}")
             for row in rotary_rows(last, config, beyond)
             if row.kind == "rotary"
         ]

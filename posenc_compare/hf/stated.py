@@ -55,7 +55,12 @@ class Stated:
         self.config = config.get_text_config()
         longest = [config_length(self.config), *length_limits(self.own.config)]
         self.length = min(LENGTH, *longest)  # positions in which rotations are measured
-        kinds = [k for k in type(model).__mro__ if k.__module__.startswith(STOCK)]
+        abstract = torch.nn.Module.forward
+        kinds = [
+            kind
+            for kind in type(model).__mro__
+            if kind.__module__.startswith(STOCK) and kind.forward is not abstract
+        ]
         kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
         self.kind: Any = kind and as_released(kind)
 

@@ -42,9 +42,10 @@ def test_a_number_moves_only_with_its_own_code_or_numbers(
     why += "; python tests/pinned/pins.py writes the numbers anew"
     assert one["numbers"].keys() == kept["numbers"].keys(), why
     exact = kept["arithmetic"] == arithmetic()
+    # Processors were seen to differ by 7e-15 in float64, and by 2.4e-7 after training.
     for what, value in one["numbers"].items():
         known = kept["numbers"][what]
-        bound = 0.0 if exact else 1e-9 if name.startswith("attention") else 1e-3
+        bound = 0.0 if exact else 1e-12 if name.startswith("attention") else 1e-5
         assert math.isclose(value, known, rel_tol=bound, abs_tol=bound), (
             f"{what}: {why}"
         )
