@@ -34,7 +34,7 @@ def recommend(
     """Recommend a scheme for one of six cases, with the evidence.
 
     The text is that of docs/which-one.md. Scores of the schemes that it names follow,
-    from the reference records of the preset `quick`.
+    where the preset `quick` has reference records of them.
     """
     sections = sections_of(page())
     if not case:
