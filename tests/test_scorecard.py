@@ -206,11 +206,10 @@ def test_rows_of_several_settings_share_what_does_not_depend_on_them() -> None:
         names = [str(row[0]) for row in table.rows]
         return dict(zip(names, zip(unique, time, strict=True), strict=True))
 
-    norms = ("[norm=layer]", "[norm=rms]")
     assert shown() == {
-        f"{label} {norm}": ("512", time)
+        f"{label} [norm={norm}]": ("512", time)
         for label, time in (("rope", "1.5"), ("nope", "1.0"))
-        for norm in norms
+        for norm in ("layer", "rms")
     }
     for body, cpu in ((bodies[1], "this"), (bodies[1 + len(bodies) // 2], "other")):
         body["quantities"]["step_seconds"]["repeatable"] = False
