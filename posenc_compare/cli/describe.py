@@ -35,8 +35,9 @@ def describe(
     if name == "settings":
         return _describe_settings()
     label, (name, colon, _) = name, name.partition(":")
-    kinds = (SCHEMES,) if colon else REGISTRIES  # only schemes have options
-    found = [registry for registry in kinds if name in registry]
+    # Only schemes have options; to import what draws plots takes seconds.
+    kinds = (SCHEMES,) if colon or name in SCHEMES else REGISTRIES
+    found = [registry for registry in kinds if name in registry.entries()]
     if not found:
         every = sorted({known for r in REGISTRIES for known in r.entries()})
         raise ConfigError(
