@@ -29,7 +29,11 @@ print(json.dumps(list(sys.modules)))
             {"torch", "pandas", "seaborn", "matplotlib", "numpy", "einops"},
         ),
         ([(["status", "results/language/1500"], 0)], {"torch", "pandas", "numpy"}),
-        ([(["run", "--schemes", "rope:bas=1"], 2)], {"pandas", "matplotlib"}),
+        (
+            [(["run", "--schemes", "rope:bas=1"], 2), (["describe", "rope"], 0)],
+            {"pandas", "matplotlib"},
+        ),
+        ([(["describe", "bias_maps"], 0)], set[str]()),  # which lies in another file
     ],
 )
 def test_what_computes_nothing_imports_nothing_heavy(
