@@ -13,6 +13,7 @@ from posenc_compare.measures.distance_decay import distance_decay, rotation_boun
 from posenc_compare.measures.order_sensitivity import order_sensitivity
 from posenc_compare.measures.perturbation import perturbation
 from posenc_compare.measures.probe import Probe
+from posenc_compare.measures.rounding import rounding_note
 from posenc_compare.measures.shift_error import shift_error
 from posenc_compare.records.quantities import NEAR
 from posenc_compare.registry import SCHEMES
@@ -219,3 +220,34 @@ def test_a_query_is_as_large_as_its_scheme_starts_it(
     assert {n.split(" ")[0] for n in content} >= {"shift_error", "logit_drop"}
     for key in content:
         assert larger[key] == pytest.approx(3 * plain[key], rel=1e-9)
+
+
+ROUGH = Probe(positions=256)
+
+
+def notes(measure, name: str, probe: Probe = ROUGH) -> dict:
+    rows = measure(Variant(name), probe, Progress()).rows
+    return {(row.case, row.x): row.note for row in rows if row.value is not None}
+
+
+def test_zero_is_no_rounding() -> None:
+    assert rounding_note(0.0, 1.0, ROUGH) == ""
+    assert set(notes(shift_error, "alibi").values()) == {""}
+
+
+def test_the_limit_grows_with_the_numbers_and_their_sums() -> None:
+    last = math.ulp(1.0)
+    assert rounding_note(384 * last, 1.0, ROUGH) == "rounding"
+    assert rounding_note(-385 * last, 1.0, ROUGH) == ""
+    assert rounding_note(-385 * last, 1.01, ROUGH) == "rounding"
+
+
+def test_a_relative_scheme_moves_by_rounding() -> None:
+    assert set(notes(shift_error, "rope").values()) == {"rounding"}
+    assert set(notes(shift_error, "sinusoidal").values()) == {""}
+
+
+@pytest.mark.parametrize("name", ["nope", "integer"])
+def test_a_set_has_no_order_but_that_of_the_sums(name: str) -> None:
+    said = notes(order_sensitivity, name)
+    assert said == {("bidirectional", None): "rounding", ("causal", None): ""}
