@@ -211,10 +211,16 @@ def test_rows_of_several_settings_share_what_does_not_depend_on_them() -> None:
         for label, time in (("rope", "1.5"), ("nope", "1.0"))
         for norm in ("layer", "rms")
     }
-    for body, cpu in ((bodies[1], "this"), (bodies[1 + len(bodies) // 2], "other")):
+    steps = [body for body in bodies if "step_seconds" in body["quantities"]]
+    for body, cpu in zip(steps, ("this", "other"), strict=True):
         body["quantities"]["step_seconds"]["repeatable"] = False
         body["provenance"]["arithmetic"] = cpu
     assert {time for name, (_, time) in shown().items() if "rope" in name} == {""}
+    for body in steps:  # of one norm alone
+        body["provenance"]["arithmetic"] = "this"
+        body["spec"]["setting"] = bodies[2]["spec"]["setting"]
+    times = {name: time for name, (_, time) in shown().items() if "rope" in name}
+    assert times == {"rope [norm=rms]": "1.5", "rope [norm=layer]": ""}
 
 
 def test_schemes_that_hold_come_first_and_the_best_of_them_on_top() -> None:

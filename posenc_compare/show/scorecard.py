@@ -146,8 +146,9 @@ def _scheme(mean: Mean) -> str:
 def _by_row(means: Iterable[Mean]) -> dict[str, Numbers]:
     """Return the means of each row, by the label of its trainings.
 
-    Other measures may have other settings in their labels. Those that a scheme has
-    under one label belong to all its rows. A scheme without trainings has its rows.
+    Other measures may have other settings in their labels. A row takes those of its
+    scheme whose settings do not contradict its own, if only one label has them. A
+    scheme without trainings has a row for each label.
     """
     labels: dict[str, dict[str, Numbers]] = {}
     for mean in means:
@@ -157,15 +158,25 @@ def _by_row(means: Iterable[Mean]) -> dict[str, Numbers]:
     rows: dict[str, Numbers] = {}
     for some in labels.values():
         trained = {k: own for k, own in some.items() if any(map(_is_score, own))}
-        held = Counter(place for own in some.values() for place in own)
-        shared = {
-            place: found
-            for own in some.values()
-            for place, found in own.items()
-            if held[place] == 1 and not _is_score(place)
-        }
-        rows |= {k: shared | own for k, own in trained.items()} or some
+        others = [own for k, own in some.items() if k not in trained]
+        for label, own in (trained or some).items():
+            agreeing = [other for other in others if _agree(own, other)]
+            held = Counter(place for other in agreeing for place in other)
+            shared = {
+                place: found
+                for other in agreeing
+                for place, found in other.items()
+                if held[place] == 1
+            }
+            rows[label] = shared | own if trained else own
     return rows
+
+
+def _agree(one: Numbers, other: Numbers) -> bool:
+    """Return whether two labels name no setting with different values."""
+    first, second = (next(iter(found.values()))[0].settings for found in (one, other))
+    values = dict(text.split("=", 1) for text in first)
+    return all(values.get(k, v) == v for k, v in (t.split("=", 1) for t in second))
 
 
 def _is_score(place: tuple[str, str, str]) -> bool:
