@@ -317,6 +317,8 @@ def test_the_step_is_relative_to_that_of_nope() -> None:
     ]
     lines = table_of(alone).lines
     assert not any(line.startswith("fewer seeds") for line in lines)
+    bodies[-1]["rows"][0]["value"] = 0.0  # which nothing is relative to
+    assert card(bodies)["rope"]["time"] == ""
     table = table_of([body for body in bodies if body["label"] == "rope"])
     assert "no time: nope has none under the same settings" in table.lines
     assert table.head == ["scheme", "at L", "2 L", "change", "level"]

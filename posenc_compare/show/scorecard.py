@@ -54,7 +54,8 @@ LINES = (
     (
         "level",
         f"level: holds if the 95 % interval of the change lies below {MARGIN} bits, "
-        "loses if above, unclear if across; undefined without a score at the end",
+        "loses if above, unclear if across; undefined without a score at the end, "
+        "n/a if the scheme does not support the task",
     ),
 )
 LEADING = (
@@ -105,7 +106,11 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     one_text = len(texts) < 2
     leading = [_leading(end) if one_text else set[str]() for end in ends]
     steps = [mean for some in every.values() for mean in some.get(STEP, [])]
-    bare = {mean.settings: mean for mean in steps if _scheme(mean) == "nope"}
+    bare = {
+        mean.settings: mean.mean
+        for mean in steps
+        if _scheme(mean) == "nope" and mean.values and mean.mean
+    }
     cards = []
     for name, found in schemes.items():
         scores = tuple(end[name] for end in ends)
@@ -175,8 +180,8 @@ def _by_row(means: Iterable[Mean]) -> dict[str, Numbers]:
 def _agree(one: Numbers, other: Numbers) -> bool:
     """Return whether two labels name no setting with different values."""
     first, second = (next(iter(found.values()))[0].settings for found in (one, other))
-    values = dict(text.split("=", 1) for text in first)
-    return all(values.get(k, v) == v for k, v in (t.split("=", 1) for t in second))
+    names = {text.partition("=")[0] for text in first}
+    return all(text in first or text.partition("=")[0] not in names for text in second)
 
 
 def _is_score(place: tuple[str, str, str]) -> bool:
@@ -253,17 +258,17 @@ def _card(
     name: str,
     found: Numbers,
     ends: tuple[Mean | None, ...],
-    bare: Mapping[tuple[str, ...], Mean],
+    bare: Mapping[tuple[str, ...], float],
 ) -> Card:
-    """Return the row of a scheme but for its scores; `bare` are the steps of nope."""
+    """Return the row of a scheme but for its scores; `bare` has the steps of nope."""
     first, last = ends
     change, verdict = _change(first, last)
     if not any(ends) and (none := found.get(("extrapolation", "", ""))):
         verdict = "n/a" if none[0].note.startswith("unsupported") else "failed"
     times = [
-        step.mean / bare[step.settings].mean
+        step.mean / bare[step.settings]
         for step in found.get(STEP, [])
-        if step.settings in bare and bare[step.settings].values and step.values
+        if step.settings in bare and step.values
     ]
     time = f"{times[0]:.1f}" if times else ""
     texts = (name, _unique(found), _shift(found), _adds(found), "", "", change, time)
