@@ -184,7 +184,9 @@ def test_what_was_not_tested_at_both_lengths_has_no_level() -> None:
         body["rows"] = body["rows"][:1]
     bodies = [*trained("rope", 2.0, 2.0), *short, *other]
     assert card(bodies)["tape"]["level"] == "n/a"
-    line = "no level without a test at both lengths: short"
+    failed = [*bodies[:-1], {**other[-1], "status": "failed", "error": "boom"}]
+    assert card(failed)["tape"]["level"] == "failed"
+    line = "no level without a score at both lengths: short"
     assert table_of(bodies).lines[-1] == line
 
 

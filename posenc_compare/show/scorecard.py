@@ -105,11 +105,13 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     texts = texts_of(record for record in records if record.label in schemes)
     one_text = len(texts) < 2
     leading = [_leading(end) if one_text else set[str]() for end in ends]
-    steps = [mean for some in every.values() for mean in some.get(STEP, [])]
     bare = {
         mean.settings: mean.mean
-        for mean in steps
-        if _scheme(mean) == "nope" and mean.values and mean.mean
+        for mean in rows_of(means)
+        if (mean.measure, mean.quantity, mean.case) == STEP
+        and _scheme(mean) == "nope"
+        and mean.values
+        and mean.mean
     }
     cards = []
     for name, found in schemes.items():
@@ -136,7 +138,8 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     lines += _lacking(cards, networks, any(leading))
     trained = means[means["measure"] == "extrapolation"]
     lines += _same(trained[trained["scheme"].isin(schemes)])
-    if any(STEP in schemes[card.name] and not card.texts["time"] for card in cards):
+    timed = [c for c in cards if any(m.values for m in schemes[c.name].get(STEP, []))]
+    if not all(card.texts["time"] for card in timed):
         lines.append("no time: nope has none under the same settings")
     shown = {k: text for k, text in zip(HEAD, head, strict=True) if k in filled}
     rows = [[card.texts[column] for column in shown] for card in cards]
@@ -178,9 +181,12 @@ def _by_row(means: Iterable[Mean]) -> dict[str, Numbers]:
 
 
 def _agree(one: Numbers, other: Numbers) -> bool:
-    """Return whether two labels name no setting with different values."""
+    """Return whether two labels name no setting with different values.
+
+    Labels leave out that a package was not modified.
+    """
     first, second = (next(iter(found.values()))[0].settings for found in (one, other))
-    names = {text.partition("=")[0] for text in first}
+    names = {text.partition("=")[0] for text in first} | {"modified"}
     return all(text in first or text.partition("=")[0] not in names for text in second)
 
 
@@ -209,7 +215,7 @@ def _lacking(cards: list[Card], networks: list[Record], starred: bool) -> Iterat
         if not card.texts["level"] and any(card.texts[end] for end in ends)
     ]
     if unknown:
-        yield f"no level without a test at both lengths: {', '.join(unknown)}"
+        yield f"no level without a score at both lengths: {', '.join(unknown)}"
 
 
 def _same(trained: Frame) -> Iterator[str]:
@@ -264,7 +270,8 @@ def _card(
     first, last = ends
     change, verdict = _change(first, last)
     if not any(ends) and (none := found.get(("extrapolation", "", ""))):
-        verdict = "n/a" if none[0].note.startswith("unsupported") else "failed"
+        ran = any(f"{status}: " in none[0].note for status in ("failed", "lost"))
+        verdict = "failed" if ran else "n/a"
     times = [
         step.mean / bare[step.settings]
         for step in found.get(STEP, [])
