@@ -97,8 +97,8 @@ def test_several_training_lengths_have_no_card() -> None:
     assert scorecard(sound([one_measured()])) is None
 
 
-def one_measured() -> dict[str, Any]:
-    return measured("rope", *UNIQUE, value=1.0, x=2048.0)
+def one_measured(x: float = 2048.0) -> dict[str, Any]:
+    return measured("rope", *UNIQUE, value=1.0, x=x)
 
 
 def test_a_setting_in_a_label_is_never_cut() -> None:
@@ -151,7 +151,9 @@ def test_seeds_without_a_change_of_their_own_have_no_level() -> None:
             point["value"] += seed
     assert card(steady)["rope"]["change"] == "+0.50±0.01"
     first["rows"][1]["value"] = last["rows"][0]["value"] = None
-    assert card([first, last])["rope"]["level"] == "undefined"
+    assert card([first, last])["rope"]["level"] == ""
+    line = "no level: no seed has a score at both lengths: rope"
+    assert table_of([first, last]).lines[-1] == line
 
 
 def test_a_scheme_that_fails_is_named_and_so_are_missing_seeds() -> None:
@@ -182,11 +184,12 @@ def test_what_was_not_tested_at_both_lengths_has_no_level() -> None:
     short = trained("short", 1.0, 1.0)
     for body in short:
         body["rows"] = body["rows"][:1]
-    bodies = [*trained("rope", 2.0, 2.0), *short, *other]
+    empty = trained("empty", None, None)
+    bodies = [*trained("rope", 2.0, 2.0), *short, *empty, *other]
     assert card(bodies)["tape"]["level"] == "n/a"
     failed = [*bodies[:-1], {**other[-1], "status": "failed", "error": "boom"}]
     assert card(failed)["tape"]["level"] == "failed"
-    line = "no level without a score at both lengths: short"
+    line = "no level: no seed has a score at both lengths: empty, short"
     assert table_of(bodies).lines[-1] == line
 
 
@@ -223,6 +226,45 @@ def test_rows_of_several_settings_share_what_does_not_depend_on_them() -> None:
         body["spec"]["setting"] = bodies[2]["spec"]["setting"]
     times = {name: time for name, (_, time) in shown().items() if "rope" in name}
     assert times == {"rope [norm=rms]": "1.5", "rope [norm=layer]": ""}
+
+
+@pytest.mark.parametrize(
+    ("trainings", "measures", "unique"),
+    [
+        ([{"norm": "rms"}], [{"modified": "edited"}], [""]),
+        ([{"modified": "edited"}], [{}], [""]),
+        ([{}], [{"positions": 512}, {"positions": 64}], [""]),
+        ([{"code": "a"}, {"code": "b"}], [{"code": "c"}], ["512", "512"]),
+    ],
+)
+def test_a_measure_under_other_settings_is_in_no_row(
+    trainings: list[dict[str, Any]], measures: list[dict[str, Any]], unique: list[str]
+) -> None:
+    bodies = []
+    for setting in trainings:
+        bodies += [under(body, setting) for body in trained("rope", 2.0, 2.0)]
+    bodies += [under(one_measured(512.0), setting) for setting in measures]
+    other = [*trained("nope", 2.0, 2.0), measured("nope", *UNIQUE, value=1.0, x=64.0)]
+    table = scorecard(label_settings(sound([*bodies, *other]), lambda line: None))
+    assert table is not None
+    column = table.head.index("unique")
+    rows = [row for row in table.rows if "rope" in str(row[0])]
+    assert [str(row[column]) for row in rows] == unique
+    line = f"blank where measured under other settings: {rows[0][0]}"
+    assert (line in table.lines) == (unique == [""])
+
+
+def under(body: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Change the setting of a record, the code of its measure, or its package."""
+    spec = body["spec"]
+    for name, value in changes.items():
+        if name == "code":
+            spec["measure"]["code"] = value * 64
+        elif name == "modified":
+            spec["modified"] = value
+        else:
+            spec["setting"][name] = value
+    return body
 
 
 def test_schemes_that_hold_come_first_and_the_best_of_them_on_top() -> None:

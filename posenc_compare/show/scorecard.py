@@ -90,7 +90,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         return None
     means = means_of(records)
     means = means[means["task"].isin(["", "language"])]
-    every = _by_row(rows_of(means))
+    every, left = _by_row(rows_of(means))
     schemes = {k: some for k, some in every.items() if not labels or k in labels}
     curves = {
         name: {m.x: m for m in found.get(("extrapolation", "bits_per_byte", ""), [])}
@@ -106,7 +106,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     one_text = len(texts) < 2
     leading = [_leading(end) if one_text else set[str]() for end in ends]
     bare = {
-        mean.settings: mean.mean
+        (mean.task, *mean.settings): mean.mean
         for mean in rows_of(means)
         if (mean.measure, mean.quantity, mean.case) == STEP
         and _scheme(mean) == "nope"
@@ -141,6 +141,8 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     timed = [c for c in cards if any(m.values for m in schemes[c.name].get(STEP, []))]
     if not all(card.texts["time"] for card in timed):
         lines.append("no time: nope has none under the same settings")
+    if blank := [card.texts["scheme"] for card in cards if card.name in left]:
+        lines.append(f"blank where measured under other settings: {', '.join(blank)}")
     shown = {k: text for k, text in zip(HEAD, head, strict=True) if k in filled}
     rows = [[card.texts[column] for column in shown] for card in cards]
     return Table("Scorecard", [*shown.values()], rows, lines=tuple(lines))
@@ -151,12 +153,14 @@ def _scheme(mean: Mean) -> str:
     return mean.scheme.removesuffix(f" [{', '.join(mean.settings)}]")
 
 
-def _by_row(means: Iterable[Mean]) -> dict[str, Numbers]:
+def _by_row(means: Iterable[Mean]) -> tuple[dict[str, Numbers], set[str]]:
     """Return the means of each row, by the label of its trainings.
 
     Other measures may have other settings in their labels. A row takes those of its
     scheme whose settings do not contradict its own, if only one label has them. A
     scheme without trainings has a row for each label.
+
+    Also return the labels of rows without a measure that their scheme has.
     """
     labels: dict[str, dict[str, Numbers]] = {}
     for mean in means:
@@ -164,6 +168,7 @@ def _by_row(means: Iterable[Mean]) -> dict[str, Numbers]:
         own = labels.setdefault(_scheme(mean), {}).setdefault(mean.scheme, {})
         own.setdefault(place, []).append(mean)
     rows: dict[str, Numbers] = {}
+    lacking: set[str] = set()
     for some in labels.values():
         trained = {k: own for k, own in some.items() if any(map(_is_score, own))}
         others = [own for k, own in some.items() if k not in trained]
@@ -177,17 +182,23 @@ def _by_row(means: Iterable[Mean]) -> dict[str, Numbers]:
                 if held[place] == 1
             }
             rows[label] = shared | own if trained else own
-    return rows
+            if trained and any(other.keys() - rows[label].keys() for other in others):
+                lacking.add(label)
+    return rows, lacking
 
 
 def _agree(one: Numbers, other: Numbers) -> bool:
     """Return whether two labels name no setting with different values.
 
-    Labels leave out that a package was not modified.
+    Labels leave out that a package was not modified. The version of a measure is not
+    compared with that of another measure.
     """
-    first, second = (next(iter(found.values()))[0].settings for found in (one, other))
-    names = {text.partition("=")[0] for text in first} | {"modified"}
-    return all(text in first or text.partition("=")[0] not in names for text in second)
+    first, second = (
+        {"modified": "", **dict(text.split("=", 1) for text in mean.settings)}
+        for mean in (next(iter(found.values()))[0] for found in (one, other))
+    )
+    shared = first.keys() & second.keys() - {"version", "measure_code"}
+    return all(first[name] == second[name] for name in shared)
 
 
 def _is_score(place: tuple[str, str, str]) -> bool:
@@ -208,14 +219,13 @@ def _lacking(cards: list[Card], networks: list[Record], starred: bool) -> Iterat
         yield f"fewer seeds than {most}: {', '.join(few)}"
         if starred:
             yield "stars go by the seeds that every scheme has"
-    ends = HEAD[4:6]
     unknown = [
         card.texts["scheme"]
         for card in cards
-        if not card.texts["level"] and any(card.texts[end] for end in ends)
+        if not card.texts["level"] and ran[card.name]
     ]
     if unknown:
-        yield f"no level without a score at both lengths: {', '.join(unknown)}"
+        yield f"no level: no seed has a score at both lengths: {', '.join(unknown)}"
 
 
 def _same(trained: Frame) -> Iterator[str]:
@@ -273,9 +283,9 @@ def _card(
         ran = any(f"{status}: " in none[0].note for status in ("failed", "lost"))
         verdict = "failed" if ran else "n/a"
     times = [
-        step.mean / bare[step.settings]
+        step.mean / bare[like]
         for step in found.get(STEP, [])
-        if step.settings in bare and step.values
+        if (like := (step.task, *step.settings)) in bare and step.values
     ]
     time = f"{times[0]:.1f}" if times else ""
     texts = (name, _unique(found), _shift(found), _adds(found), "", "", change, time)
@@ -295,7 +305,7 @@ def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
     if not last.values:
         return "", "undefined"
     if not (both := first.values.keys() & last.values.keys()):
-        return "", "undefined"
+        return "", ""
     changes = [last.values[seed] - first.values[seed] for seed in both]
     mean, width = sum(changes) / len(changes), half_width(changes)
     if math.isnan(width):
