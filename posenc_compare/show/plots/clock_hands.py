@@ -4,7 +4,6 @@ import math
 import textwrap
 
 import numpy as np
-import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -35,6 +34,8 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
     Later positions have longer hands, so that those of slow pairs do not hide each
     other. Angles run against the clock from the right, as in mathematics.
     """
+    import seaborn as sns
+
     styles, chosen = looks(records), frames.usable(records, "portrait")
     codes, rotated = (frames.arrays_of(chosen, k, styles) for k in ("code", "angles"))
     even = ((label, angles_of_code(seeds[0])) for label, seeds in codes.items())

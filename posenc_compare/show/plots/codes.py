@@ -4,7 +4,6 @@ import math
 import textwrap
 
 import numpy as np
-import seaborn as sns
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
@@ -15,7 +14,7 @@ from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, looks, new_figure
 
-ENDS = (sns.color_palette("vlag", 13), -1.0, 1.0)  # few colours: noise is many bytes
+FEW = 13  # colours of a map, for noise takes many bytes
 LETTERS = 28  # of a line above a map
 HIGH = 8.0  # inches of all rows
 
@@ -29,6 +28,8 @@ HIGH = 8.0  # inches of all rows
 )
 def draw_codes(records: list[Record]) -> Figure | None:
     """Draw every code by position and channel, and its similarity by two positions."""
+    import seaborn as sns
+
     styles, chosen = looks(records), frames.usable(records, "portrait")
     found = frames.arrays_of(chosen, "code", styles)
     codes = {label: seeds[0] for label, seeds in found.items()}
@@ -40,14 +41,14 @@ def draw_codes(records: list[Record]) -> Figure | None:
     figure = new_figure(min(1.3, HIGH / down) * down + 0.3)
     widths = [2.4, 1] * across
     grid = figure.subplots(down, 2 * across, squeeze=False, width_ratios=widths)
-    pairs = grid.reshape(-1, 2)
+    pairs, few = grid.reshape(-1, 2), sns.color_palette("vlag", FEW)
     for axes in pairs[len(groups) :].flat:
         axes.remove()
     positions = max(map(len, codes.values()))
     for i, (group, (left, right)) in enumerate(zip(groups, pairs, strict=False)):
         code = codes[group[0]]
         largest = np.nanmax(np.abs(code))
-        draw_heat(left, code / (largest or 1.0), ENDS, square=False)
+        draw_heat(left, code / (largest or 1.0), (few, -1.0, 1.0), square=False)
         draw_heat(right, cosines(code), ("vlag", -1.0, 1.0), square=False)
         title = f"{frames.joined([styles[k].text for k in group])}, max {largest:.3g}"
         left.set_title(textwrap.fill(title, LETTERS), loc="left", fontsize=SMALL)

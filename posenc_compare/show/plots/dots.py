@@ -3,7 +3,6 @@
 import math
 import textwrap
 
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -62,6 +61,8 @@ def draw_dots(
     Rows have `panel`, `scheme`, `case`, `unit` and `value` of each seed; the legend
     names the cases.
     """
+    import seaborn as sns
+
     rows = rows.dropna(subset="value")
     rows = rows.assign(value=rows["value"].where(rows["value"].abs() > NOTHING, 0.0))
     titles = [title for title in titles if title in set(rows["panel"])]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -88,6 +87,8 @@ class Lines:
 
     def _draw(self, axes: Axes, name: str, schemes: list[str]) -> None:
         """Draw a panel with the lines of these schemes in colour."""
+        import seaborn as sns
+
         rows = self.rows[self.rows["panel"] == name]
         own = rows["scheme"].isin(schemes)
         for _, line in rows[~own].groupby("scheme"):

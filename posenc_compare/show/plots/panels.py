@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -101,6 +100,8 @@ def draw_heat(
     **given: Any,
 ) -> None:
     """Draw a matrix, its first row at the top; NaN shows the background."""
+    import seaborn as sns
+
     cmap, low, high = ends
     rows, columns = (max(1, round(side / ticks)) for side in values.shape)
     labels = {"yticklabels": rows, "xticklabels": columns, **given}

@@ -1,7 +1,6 @@
 """Sensitivity: what a scheme loses under another rate, its own or the network's."""
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
@@ -25,6 +24,8 @@ COLUMNS = ["panel", "x", "multiple", "seed", "value"]
 )
 def draw_sensitivity(records: list[Record]) -> Figure | None:
     """Draw the score by learning rate, a panel for each scheme."""
+    import seaborn as sns
+
     chosen = in_bits(records)
     rows = _rows(chosen)
     rows = rows[rows.groupby("panel")["x"].transform("nunique") > 1]

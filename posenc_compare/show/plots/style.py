@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
-import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -26,10 +25,10 @@ SCREEN = 160  # dots per inch where a notebook shows a figure
 LABEL = 40  # characters of a label that are shown
 FONT = "DejaVu Sans"  # comes with matplotlib
 
-# Hues that read well as thin lines: without pale ones, and with dark ones beside them.
+# Hues that read well as thin lines, of the palettes colorblind and dark of seaborn.
 COLOURS = [
-    *(sns.color_palette("colorblind").as_hex()[i] for i in (0, 1, 2, 3, 4, 9, 5)),
-    *(sns.color_palette("dark").as_hex()[i] for i in (7, 4, 3, 0, 2, 6, 9)),
+    *("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#56b4e9", "#ca9161"),
+    *("#3c3c3c", "#591e71", "#8c0800", "#001c7f", "#12711c", "#a23582", "#006374"),
 ]
 DASHES: tuple[Any, ...] = ("", (3.5, 1.5), (1, 1), (5, 1.2, 1, 1.2))  # of seaborn
 MARKERS = ("o", "s", "^", "D", "v", "<", ">")
@@ -38,8 +37,6 @@ FIRST = ("nope", "sinusoidal", "rope", "alibi", "learned", "t5_bias", "kerple_lo
 FIRST += ("integer", "binary", "shaw", "transformer_xl", "fire", "deberta")
 """Schemes that are compared most."""
 RC: dict[Any, Any] = {
-    **sns.plotting_context("paper", font_scale=0.8),
-    **sns.axes_style("ticks"),
     "font.family": [FONT],
     "text.parse_math": False,
     "axes.spines.right": False,
@@ -201,8 +198,12 @@ def _glyphs() -> frozenset[int]:
 @contextmanager
 def in_style() -> Iterator[None]:
     """Draw inside in this style, whatever the user's own settings are."""
+    import seaborn as sns
+
     with mpl.rc_context():
         mpl.rcdefaults()
+        mpl.rcParams.update(sns.plotting_context("paper", font_scale=0.8))
+        mpl.rcParams.update(sns.axes_style("ticks"))
         mpl.rcParams.update(RC)
         yield
 
