@@ -29,13 +29,12 @@ WORDS = {  # of a training, of a checkpoint or of a probe
 SEVERAL = "no order: scores are of several texts"
 
 
-def _sizes(made: list[Record]) -> str:
+def _sizes(made: list[Record], shared: Facts) -> str:
     """Return the sizes that all records share; empty for none.
 
-    It reads like `preset quick: 2 layers, width 128, ...; text: NAME`.
+    It reads like `2 layers, width 128, ...; text: NAME`.
     """
-    trained = [record for record in made if record.task]
-    shared = shared_facts([record.spec.setting for record in trained or made])
+    trained = any(record.task for record in made)
     known = {name: value for name, value in shared.items() if value != ""}
     if trained:
         known.pop("dtype", None)  # which is said where it is unusual
@@ -46,11 +45,8 @@ def _sizes(made: list[Record]) -> str:
         for name, form in WORDS.items()
         if name in known
     ]
-    line = ", ".join(words + (_unusual(shared) if trained else []))
-    preset = preset_of(shared) if trained else ""
-    parts = [f"preset {preset}: {line}" if preset else line]
-    text = shared_facts([record.corpus for record in trained or made]).get("name")
-    if text:
+    parts = [", ".join(words + (_unusual(shared) if trained else []))]
+    if text := shared_facts([record.corpus for record in made]).get("name"):
         parts.append(f"text: {clean(str(text), 60)}")
     return "; ".join(filter(None, parts))
 
@@ -64,7 +60,7 @@ def short_setting(records: Iterable[Record]) -> str:
     shared = shared_facts([record.spec.setting for record in made])
     preset = preset_of(shared)
     words = ", ".join([f"preset {preset}", *_unusual(shared)])
-    words = words if preset else _sizes(made)
+    words = words if preset else _sizes(made, shared)
     text = str(shared_facts([r.corpus for r in made if r.task]).get("name", ""))
     if preset and text and not text.endswith(STDLIB):
         words = f"{words}, text: {clean(text, 40)}"
