@@ -30,11 +30,6 @@ def crossed_half_width(scores: ArrayLike, documents: ArrayLike) -> float:
     """
     array = np.asarray(scores, dtype=np.float64)
     names = np.asarray(documents)
-    if array.ndim != 2 or names.shape != array.shape[1:]:
-        raise ValueError(
-            f"scores must be (seeds, windows) with a document for each window, got "
-            f"{array.shape} and {names.shape}"
-        )
     return math.hypot(half_width(array.mean(1)), _of_documents(array.mean(0), names))
 
 
