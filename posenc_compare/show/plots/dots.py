@@ -44,33 +44,25 @@ TITLES = {
     "intervals.",
 )
 def draw_uniqueness(records: list[Record]) -> Figure | None:
-    """Draw the share of distinct codes by dtype, the nearest two, and the shift."""
-    chosen = [*usable(records, "uniqueness"), *usable(records, "shift_linearity")]
-    rows = rows_of(chosen, looks(records))
-    rows = rows[rows["x"].isna() | (rows["x"] == 1)]
-    rows = rows.assign(panel=rows["quantity"].map(TITLES)).dropna(subset="panel")
-    return draw_dots(rows, [*TITLES.values()], chosen, "codes rounded to")
+    """Draw the share of distinct codes by dtype, the nearest two, and the shift.
 
-
-def draw_dots(
-    rows: Frame, titles: list[str], records: list[Record], legend: str
-) -> Figure | None:
-    """Draw a panel for each quantity, with the same schemes in all.
-
-    A dot is the mean over seeds of a case, and the bar through it its 95 % interval.
-    Rows have `panel`, `scheme`, `case`, `unit` and `value` of each seed; the legend
-    names the cases.
+    Each has a panel, with the same schemes in all. A dot is the mean over seeds, and
+    the bar through it its 95 % interval. The legend names the dtypes.
     """
     import seaborn as sns
 
-    rows = rows.dropna(subset="value")
+    chosen = [*usable(records, "uniqueness"), *usable(records, "shift_linearity")]
+    by_label = looks(records)
+    rows = rows_of(chosen, by_label)
+    rows = rows[rows["x"].isna() | (rows["x"] == 1)]
+    rows = rows.assign(panel=rows["quantity"].map(TITLES))
+    rows = rows.dropna(subset=["panel", "value"])
     rows = rows.assign(value=rows["value"].where(rows["value"].abs() > NOTHING, 0.0))
-    titles = [title for title in titles if title in set(rows["panel"])]
+    titles = [title for title in TITLES.values() if title in set(rows["panel"])]
     if not titles:
         return None
-    order = [look.text for look in looks(records).values()]
     there = set(rows["scheme"])
-    order = [text for text in order if text in there]
+    order = [look.text for look in by_label.values() if look.text in there]
     across = columns_of(WIDTH, len(titles))
     height = ROW * max(3, len(order)) + EDGE
     wrapped = [textwrap.fill(title, LETTERS) for title in titles]
@@ -108,8 +100,8 @@ def draw_dots(
     if int(counts.max()) > 1:
         bar = Line2D([], [], color=MIDDLE, linewidth=0.8)
         entries[f"{LEVEL:.0%} interval over seeds"] = bar
-    legend_below(figure, entries, title=legend if cases else None)
-    note_setting(figure, short_setting(records))
+    legend_below(figure, entries, title="codes rounded to" if cases else None)
+    note_setting(figure, short_setting(chosen))
     return figure
 
 
@@ -120,9 +112,8 @@ def _value_axis(axes: Axes, values: Frame, unit: str) -> str:
         axes.set_xlim(-0.03, 1.03)
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         return unit
-    if positive.empty or positive.max() <= WIDE * positive.min() or values.min() < 0:
-        high = 1.1 * max(0.0, values.max()) or 1.0
-        axes.set_xlim(min(0.0, 1.1 * values.min()), high)
+    if positive.empty or positive.max() <= WIDE * positive.min():
+        axes.set_xlim(0.0, 1.1 * values.max() or 1.0)
         axes.xaxis.set_major_locator(MaxNLocator(3))
         return unit
     ends = positive.min(), positive.max()
