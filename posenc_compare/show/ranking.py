@@ -26,12 +26,12 @@ class Column:
     """A column of a displayed table.
 
     Attributes:
-        name: selects the column, and is its heading if `heading` is empty.
+        name: what lines beneath the table call it.
         measure: the measure that gives its numbers.
         means: by the labels of rows.
         better: which end is, or "neither" if schemes have no order.
         floors: what schemes must beat.
-        heading: what stands above it, if not the name alone.
+        heading: what stands above it, if not the name.
     """
 
     name: str

@@ -13,7 +13,7 @@ from matplotlib.ticker import Locator, NullLocator
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Array
-from posenc_compare.show.plots.paper import SIZE, paper_width
+from posenc_compare.show.plots.paper import SIZE
 from posenc_compare.show.plots.style import MIDDLE, new_figure, safe
 
 SMALL = 6.5  # points of what is written beside maps
@@ -76,8 +76,7 @@ def note_setting(figure: Figure, text: str) -> None:
     """
     if SIZE.get():
         return
-    wide = int(paper_width(figure.get_figwidth()) * 19)
-    text = textwrap.fill(safe(text, 300), wide)
+    text = textwrap.fill(safe(text, 300), int(figure.get_figwidth() * 19))
     figure.set_figheight(figure.get_figheight() + 0.12 * (text.count("\n") + 1))
     figure.suptitle(text, x=0.995, ha="right", color=MIDDLE, fontsize=6)
 
