@@ -107,7 +107,8 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     comparison = plan_comparison(schemes, MEASURES, **chosen)
     _check_text(known, comparison.cells)
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
-    bad = {label: _check(label, plugins) for label in _labels(comparison.cells)}
+    checked = dict.fromkeys(cell.variant.label for cell in comparison.cells)
+    bad = {label: _check(label, plugins) for label in checked}
     store = Store(out)
     with progress() as listen:
         if comparison.compute(store, listen):
@@ -160,10 +161,6 @@ def _check_text(known: "list[Record]", cells: "Iterable[Cell]") -> None:
             f"`run --schemes all` trains all schemes on the text of this machine",
             field="corpus",
         )
-
-
-def _labels(cells: Any) -> list[str]:
-    return list(dict.fromkeys(cell.variant.label for cell in cells))
 
 
 def _check(label: str, plugins: list[str]) -> int:
