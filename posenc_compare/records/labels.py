@@ -114,9 +114,7 @@ def _cpu(record: Record) -> str:
 
 
 def _defaults(kind: str) -> Facts:
-    """Return the settings of a kind with their defaults, none of an unknown kind."""
-    if kind not in SETTINGS:
-        return {}
+    """Return the settings of a kind with their defaults."""
     found = fields(SETTINGS.get(kind))
     return {one.name: one.default for one in found if one.default is not MISSING}
 

@@ -39,7 +39,6 @@ class Training(Network, Setting):
             TASKS.entry(self.task)
         check_whole("seed", self.seed, 0, SEEDS)
         check_choice("longest", self.longest, tuple(1 << i for i in range(11)))
-        check_whole("test_bytes", self.test_bytes, 1, 1 << 40)
         if self.test_bytes < self.length * self.longest:
             raise ConfigError(
                 f"test_bytes must hold a text of length * longest, {self.length} * "
