@@ -1,6 +1,8 @@
-"""Cells, keys, plans, estimates and records."""
+"""Cells, keys, plans, estimates, records, and who computes beside whom."""
 
 import hashlib
+import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +14,27 @@ from support.records import read
 from support.records import record as made
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.measures.measure import Result, Row
+from posenc_compare.measures.measure import Quantity, Result, Row, register_measure
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.quantities import ONE_LAYER, has_note
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
+from posenc_compare.run import provenance as module
+from posenc_compare.run import workers
 from posenc_compare.run.choices import Settings
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.compute import compute
 from posenc_compare.run.estimate import SIZES, seconds_of
 from posenc_compare.run.plan import in_shard, plan, shuffled
+from posenc_compare.run.provenance import provenance
+from posenc_compare.run.scheduler import Scheduler
+from posenc_compare.run.workers import Pool
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.table import Work
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
@@ -355,3 +363,113 @@ def test_overflow_is_a_finding_in_both_half_types_alone(
     assert [one.value for one in record.rows] == [None, 2, 3]
     assert record.rows[0].note == f"not finite: {value}"
     assert record.arrays == {"a": [[1.2346, None], [None, None]]}
+
+
+# --- provenance -------------------------------------------------------------------
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    command = ["git", "-C", str(folder), *who, *words]
+    subprocess.run(command, capture_output=True, check=True)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a checkout that this package seems to be run from."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "a.py").write_text("a = 1\n")
+    git(tmp_path, "init")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-m", "Begin")
+    monkeypatch.setattr(module, "PACKAGE", tmp_path / "package")
+    return tmp_path
+
+
+def test_a_checkout_is_looked_at_and_left_as_it_is(checkout: Path) -> None:
+    index = checkout / ".git" / "index"
+    os.utime(checkout / "package" / "a.py", (0, 0))  # what git would write down
+    before = index.read_bytes(), index.stat().st_ino
+    found = module._git()
+    assert found["git_dirty"] is False
+    assert len(str(found["git_commit"])) == 40
+    assert (index.read_bytes(), index.stat().st_ino) == before
+
+
+def test_a_change_of_the_package_is_noticed(checkout: Path) -> None:
+    (checkout / "notes").write_text("x")
+    assert module._git()["git_dirty"] is False
+    (checkout / "package" / "b.py").write_text("b = 1\n")
+    assert module._git()["git_dirty"] is True
+
+
+def test_each_cell_has_its_own_peak_of_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peak = [0]
+    monkeypatch.setattr(module, "_graphics", lambda: {"device": "H200"})
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: peak[0])
+    monkeypatch.setattr(
+        torch.cuda, "reset_peak_memory_stats", lambda: peak.__setitem__(0, 0)
+    )
+    cell = replace(CELL, setting=replace(PROBE, device="cuda"))
+    peak[0] = 7 << 30
+    assert provenance(cell)["peak_device_memory_bytes"] == 7 << 30
+    peak[0] = max(peak[0], 1 << 20)
+    assert provenance(cell)["peak_device_memory_bytes"] == 1 << 20
+    assert "peak_device_memory_bytes" not in provenance(CELL)
+
+
+# --- who computes beside whom ------------------------------------------------------
+
+SECONDS = Quantity("pass", "seconds", "lower", "no time", repeatable=False)
+
+
+class Sink:
+    """A worker that takes every request and never answers."""
+
+    def __init__(self, work: Work, path: list[str]) -> None:
+        pass
+
+    def send(self, request: dict[str, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def nothing(*_: object) -> Result:
+    """Seconds of one pass."""
+    return Result([])
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_measure_that_times_runs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register_measure("timed", quantities=(SECONDS,), exclusive=True)(nothing)
+    monkeypatch.setattr(workers, "Worker", Sink)
+    cells = [
+        replace(CELL, measure=measure, threads=threads)
+        for threads in (1, 2, 3)
+        for measure in ("timed", "smoothness")
+    ]
+    store = Store(tmp_path / "run")
+    store.create()
+    work = Work(workers=3)
+    run = Scheduler(cells, store, Pool(work), work)
+    seen = []
+    while run._assign():
+        jobs = [job for job in run.workers.values() if job]
+        seen.append(sorted(job.cell.measure for job in jobs))
+        run.workers[next(iter(run.workers))] = None  # the eldest has answered
+    together = [["smoothness"] * count for count in (3, 2, 1)]
+    assert seen == [*together, ["timed"], ["timed"], ["timed"]]
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_a_measure_says_whether_it_runs_alone(said: bool) -> None:
+    quantity = replace(SECONDS, repeatable=said)
+    with pytest.raises(ConfigError, match=f"exclusive must be {not said}, got {said}"):
+        register_measure("odd", quantities=(quantity,), exclusive=said)(nothing)
+    assert "odd" not in MEASURES.entries()

@@ -8,9 +8,13 @@ from typing import Any, get_args
 
 import pytest
 
+import posenc_compare as pc
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.load import load_records
 from posenc_compare.run import comparison
+from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import TABLE, type_text
+from posenc_compare.settings.training import Training
 
 WRONG = {int: 0.5, float: "x", bool: 1, str: 7}  # by type
 OPTIONS = 25  # at most, with --help
@@ -108,3 +112,48 @@ def test_run_has_few_options_in_groups(posenc) -> None:
     assert 20 < sum(line.startswith("│ --") for line in lines) <= OPTIONS
     titles = [line.split()[1] for line in lines if line.startswith("╭")]
     assert titles == ["Options", "Comparison", "Settings", "Output", "Execution"]
+
+
+# --- lengths, scaled or published ---------------------------------------------------
+
+SCHEME = """
+from posenc_compare.schemes import Scheme, register
+
+@register("cli_lengths", family="none", source="nobody 2026")
+class Refuses(Scheme):
+    '''Refuse published lengths.'''
+    def __init__(self, geometry):
+        super().__init__(geometry)
+        if geometry.lengths == "published":
+            raise ValueError("published lengths")
+"""
+
+
+@pytest.mark.parametrize("setting", [ProbeSetting, Training])
+def test_the_policy_is_in_the_specification(setting) -> None:
+    assert setting().spec()["lengths"] == "scaled"
+    spec = setting(lengths="published").spec()
+    assert spec["lengths"] == "published"
+    assert setting.of(spec, ("stdlib", "")) == setting(lengths="published")
+    with pytest.raises(ConfigError, match="lengths must be scaled or published"):
+        setting(lengths="paper")
+
+
+def test_compare_gives_schemes_the_policy(tmp_path: Path) -> None:
+    curves: dict[str, dict[str, object]] = {}
+    for lengths in ("scaled", "published"):
+        asked: dict[str, Any] = {"lengths": lengths, "positions": 128, "seeds": 1}
+        results = pc.compare("t5_bias,rope", "distance_decay", out=tmp_path, **asked)
+        curves[lengths] = {r.spec.scheme.name: r.rows for r in results.records}
+    assert curves["scaled"]["rope"] == curves["published"]["rope"]
+    assert curves["scaled"]["t5_bias"] != curves["published"]["t5_bias"]
+    labels = {record.label for record in load_records(tmp_path)}
+    assert "t5_bias [lengths=published]" in labels
+
+
+def test_check_builds_schemes_under_the_policy(posenc, tmp_path: Path) -> None:
+    path = tmp_path / "refuses.py"
+    path.write_text(SCHEME)
+    done = posenc("check", path, "--lengths", "published")
+    assert done.returncode == 1
+    assert "published lengths" in done.stdout

@@ -128,3 +128,71 @@ def test_a_dry_run_passes_over_a_record_of_the_wrong_shape(
     done = posenc("measure", "--schemes", "rope", "--dry-run", "--out", folder)
     assert done.returncode == 0, done.stderr
     assert "left out: record.rows.0.value" in done.stderr
+
+
+# --- records one by one -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [("ok", 0), ("unsupported", 0), ("failed", 1), ("lost", 1)]
+)
+def test_status_counts_what_went_wrong(
+    posenc, tmp_path: Path, status: str, code: int
+) -> None:
+    folder = stored(tmp_path, [record(), record("alibi", status=status)])
+    done = posenc("status", folder, "--format", "json")
+    (counts,) = json.loads(done.stdout)
+    wanted = dict.fromkeys(("ok", "unsupported", "failed", "lost"), 0) | {"ok": 1}
+    wanted[status] += 1
+    assert counts == {"measure": "shift_error", **wanted}
+    assert done.returncode == code
+    assert (f"{status}: alibi shift_error seed 0" in done.stderr) == bool(code)
+
+
+def test_two_folders_are_compared_cell_by_cell(posenc, tmp_path: Path) -> None:
+    same = record(seed=2)
+    one = stored(tmp_path / "one", [same, record(value=1.0), record("alibi")])
+    other = stored(tmp_path / "other", [same, record(value=2.0), record("nope")])
+    done = posenc("diff", one, other, "--format", "json")
+    found = {row["cell"]: row["difference"] for row in json.loads(done.stdout)}
+    assert found == {
+        "alibi shift_error seed 0": f"only in {one}",
+        "nope shift_error seed 0": f"only in {other}",
+        "rope shift_error seed 0": "1 numbers, by up to 5.0e-01 relative (gain  None)",
+    }
+    assert done.returncode == 1
+    assert posenc("diff", one, one).returncode == 0
+
+
+# --- packages that are missing ----------------------------------------------------
+
+
+def without(
+    package: str, folder: Path, *words: str | Path, where: str = "True"
+) -> tuple[int, str]:
+    """Run a command where a package is missing; return its code and stderr."""
+    text = f"import sys\nif {where}:\n    sys.modules[{package!r}] = None\n"
+    (folder / "sitecustomize.py").write_text(text)
+    done = python("-m", "posenc_compare", *words, PYTHONPATH=str(folder))
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [("pandas", ["table", "."]), ("einops", ["measure", "--schemes", "nope"])],
+)
+def test_a_package_that_a_command_lacks_is_one_line(
+    package: str, words: list[str], tmp_path: Path
+) -> None:
+    said = f"error: {package} must be installed, and is not; `pip install {package}`\n"
+    assert without(package, tmp_path, *words) == (2, said)
+
+
+def test_a_worker_that_dies_at_import_says_why(tmp_path: Path) -> None:
+    words = ["measure", "--schemes", "nope", "--measures", "smoothness"]
+    words += ["--seeds=1", "--workers=1", "--out", str(tmp_path / "run")]
+    workers = "sys.flags.safe_path"  # which start with -P
+    code, said = without("einops", tmp_path, *words, where=workers)
+    assert code == 1
+    reason = "without an answer: ModuleNotFoundError: import of einops halted"
+    assert f"lost: nope smoothness seed 0: exit: code 1 {reason}" in said

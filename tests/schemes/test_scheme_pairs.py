@@ -17,7 +17,9 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session
 from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import HOOKS, Geometry, Scheme
+from posenc_compare.schemes import HOOKS, SCHEMES, Geometry, Scheme
+from posenc_compare.schemes.shared.rotation import rotation_angles
+from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant, labelled, option_types
 
 LENGTH, HEADS, WIDTH, FED, WINDOW, REACH, LONGEST = 9, 4, 8, 5, 3, 40, 60
@@ -305,3 +307,47 @@ def test_every_option_that_takes_a_scheme_is_a_column() -> None:
         if part.endswith("={}")
     }
     assert given == taken
+
+
+# --- A wrapper that changes nothing is the scheme inside it --------------------------
+
+LINE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
+
+
+@pytest.mark.parametrize("name", LINE)
+def test_facts_are_those_of_the_scheme_inside(name: str) -> None:
+    inner = built(Variant(name)).eval()
+    outer = Wrapper(GEOMETRY, inner)
+    assert outer.facts == inner.facts
+    assert [outer.acts_at(d) for d in HOOKS] == [inner.acts_at(d) for d in HOOKS]
+    assert outer.scale(8) == inner.scale(8)
+    assert outer.query_init_gain(8) == inner.query_init_gain(8)
+    angles, expected = (rotation_angles(s, torch.arange(5)) for s in (outer, inner))
+    assert (angles is None) == (expected is None)
+    if angles is not None and expected is not None:
+        assert torch.equal(angles, expected)
+
+
+def test_facts_belong_to_the_instance() -> None:
+    Wrapper(GEOMETRY, built(Variant("pope")))
+    assert not Wrapper(GEOMETRY, built(Variant("rope"))).facts.per_layer
+    assert not Wrapper.facts.per_layer
+
+
+def test_readers_at_a_length_are_wrapped_and_share_nothing() -> None:
+    outer = Wrapper(GEOMETRY, built(Variant("rope")))
+    inside = outer.inner
+    readers = outer.schemes_for_length(256)
+    assert readers.keys() == inside.schemes_for_length(256).keys() != set()
+    q = normal(1, HEADS, 3, WIDTH)
+    for name, reader in readers.items():
+        assert isinstance(reader, Wrapper)
+        expected = inside.schemes_for_length(256)[name].query(q, torch.arange(3) * 50)
+        assert torch.equal(reader.query(q, torch.arange(3) * 50), expected)
+    assert outer.inner is inside
+
+
+@pytest.mark.parametrize("name", ["randomized", "shape"])
+def test_new_ids_are_read_as_they_are(name: str) -> None:
+    scheme = Variant(name, {"scheme": "rope"}).build(GEOMETRY)
+    assert scheme.schemes_for_length(10 * GEOMETRY.length) == {}
