@@ -33,7 +33,7 @@ OPTIONS = [
     ("deberta:reach=-1", "reach must be 0 or more, got -1"),
     ("deberta:buckets=2;reach=10", "buckets must be even, at least 4 and less than "),
     ("deberta:buckets=7;reach=10", "buckets must be even, at least 4 and less than "),
-    ("deberta:buckets=20;reach=10", "buckets must be even, at least 4 and less than "),
+    ("deberta:buckets=18;reach=10", "buckets must be even, at least 4 and less than "),
     ("dual_chunk:chunk=-1", "chunk must be at least 0, got -1"),
     ("dual_chunk:local=-1", "local must be at least 0, got -1"),
     ("dual_chunk:chunk=6;far=8;local=4", "far must be 0 or at least 9, "),
@@ -52,15 +52,12 @@ OPTIONS = [
     ("grape_ap:width=0", "width must be even and at least 2, got 0"),
     ("grape_ap:width=3", "width must be even and at least 2, got 3"),
     ("hope:length=6", "length must be at least 7, got 6"),
-    ("hope:length=-1", "length must be at least 7, got -1"),
     ("inkling:clip=-0.5", "clip must be 0 or more, got -0.5"),
     ("inkling:rank=0", "rank must be at least 1, got 0"),
     ("inkling:reach=-1", "reach must be 0 or more, got -1"),
     ("learned:length=-4", "length must be at least 1, got -4"),
     ("learned:std=-1", "std must be 0 or more, got -1.0"),
     ("learned_2d:std=-1", "std must be 0 or more, got -1.0"),
-    ("lie_re:block=1", "block must be at least 2 and divide head_dim, got 1 and 8"),
-    ("lie_re:block=3", "block must be at least 2 and divide head_dim, got 3 and 8"),
     ("log_length:floor=0", "floor must be at least 1, got 0"),
     ("mix:every=0", "every must be at least 1, got 0"),
     ("mix:second=sinusoidal", "must act inside the layers, got sinusoidal"),
@@ -117,7 +114,6 @@ OPTIONS = [
     ("sinusoidal_concat:channels=3", "channels must be even and at least 2, got 3"),
     ("sinusoidal_concat:channels=-2", "channels must be even and at least 2, got -2"),
     ("string_rope:shift=-1", "shift must be at least 0, got -1"),
-    ("string_rope:shift=3", "window must be from 0 to shift=3, got 4"),
     ("string_rope:window=-1", "window must be from 0 to shift=21, got -1"),
     ("string_rope:window=22", "window must be from 0 to shift=21, got 22"),
     ("t5_bias:buckets=1", "buckets must be at least 2 a side and split evenly, got 1"),
@@ -134,7 +130,6 @@ OPTIONS = [
     ("tupe:relative=rope", "that adds a bias of the offset and nothing else"),
     ("wavelet:scales=-1", "scales must be from 1 to 64 and"),
     ("wavelet:scales=3", "scales must be from 1 to 64 and"),
-    ("wavelet:scales=65", "scales must be from 1 to 64 and"),
     ("xpos:centre=-2", "centre must be at least -1, got -2"),
     ("xpos:gamma=0", "gamma and scale_base must be above 0, got 0.0 and "),
     ("xpos:scale_base=-1", "gamma and scale_base must be above 0, got 0.4 and -1.0"),
@@ -148,13 +143,8 @@ OPTIONS = [
     ("rope:factor=0.5;scaling=pi", "factor must be at least 1, got 0.5"),
     ("rope:factor=4;scaling=pi;truncate=false", "truncate must not be given with "),
     ("rope:attention=-1;factor=4;scaling=yarn", "0 is as published, got -1.0"),
-    *(
-        (
-            f"rope:alpha={alpha};factor=4;scaling={rule}",
-            f"alpha must be above 0 and below beta, got {alpha} and {beta}",
-        )
-        for rule, alpha, beta in (("yarn", 40.0, 32.0), ("yarn", 0.0, 32.0))
-    ),
+    ("rope:alpha=0;factor=4;scaling=yarn", "above 0 and below beta, got 0.0 and 32.0"),
+    ("rope:alpha=32;factor=4;scaling=yarn", "0 and below beta, got 32.0 and 32.0"),
     ("rope:factor=4;original=-1;scaling=yarn", "must be at least 1, or 0 for"),
     ("rope:factors=1/2;scaling=longrope", "must hold one number for each of 4 pairs"),
     ("rope:factors=1/two;scaling=longrope", "must be positive numbers parted by /"),
@@ -185,6 +175,7 @@ GEOMETRIES = [
     ({"head_dim": 2}, "fope", "to leave one pair above the floor, got 64 and 2"),
     ({"length": 6}, "fope", "to leave one pair above the floor, got 6 and 8"),
     ({"length": 6}, "hope", "length must be at least 7, got 6"),
+    ({"head_dim": 65}, "wavelet:scales=65", "scales must be from 1 to 64 and"),
     ({"head_dim": 1}, "tapa", "head_dim must be at least 2, got 1"),
     ({"length": 1}, "log_length:rule=log", "log needs a length of at least 2, got 1"),
     ({"length": 1}, "rerope:stretched=true", "stretched needs a length of at"),
@@ -229,7 +220,6 @@ def test_what_a_scheme_refuses_is_told_in_one_line(
 
 # A label, positions, and how the line begins.
 PLACES: list[tuple[str, Any, str]] = [
-    ("binary", [0, -1], "binary: positions must be from 0 to 63, got -1"),
     ("binary", [0, 64], "binary: positions must be from 0 to 63, got 64"),
     ("learned", [0, -1], "learned: positions must be from 0 to 63, got -1"),
     ("learned", [0, 64], "learned: positions must be from 0 to 63, got 64"),
@@ -238,7 +228,6 @@ PLACES: list[tuple[str, Any, str]] = [
     ("randomized_distance:longest=8", range(9), "randomized_distance: positions must "),
     ("shape:scheme=learned", range(60), "learned: positions must be from 0 to 63, "),
     ("tupe", [0, 64], "tupe: positions must be from 0 to 63, got 64"),
-    ("tupe", [-1, 3], "tupe: positions must be from 0 to 63, got -1"),
     *(
         (
             "swin:height=3;width=4",
