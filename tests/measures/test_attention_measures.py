@@ -6,9 +6,9 @@ import statistics
 import pytest
 import torch
 import torch.nn.functional as F
+from support.schemes import SEQUENCE
 from torch import Tensor
 
-from posenc_compare.check import built_in
 from posenc_compare.measures.distance_decay import distance_decay, rotation_bound
 from posenc_compare.measures.order_sensitivity import order_sensitivity
 from posenc_compare.measures.perturbation import perturbation
@@ -21,8 +21,6 @@ from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.train.progress import Progress
 
-AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
-SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
 # Only queries beyond its threshold know where they stand.
 EARLY: dict[str, dict[str, object]] = {"fire": {"threshold": 8.0}}
 UNCHANGED = {"fire", "self_extend", "dual_chunk"}  # among 128 positions of 512

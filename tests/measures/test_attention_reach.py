@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from support.schemes import SEQUENCE
 from torch import Tensor
 
-from posenc_compare.check import built_in
 from posenc_compare.measures.attention_reach import attention_reach, last_weights
 from posenc_compare.measures.probe import Probe
-from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.train.progress import Progress
-
-SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 
 
 class NoContent(Probe):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.schemes import AXES
 
-from posenc_compare.check import built_in
 from posenc_compare.measures.codes import code_of
 from posenc_compare.measures.distance_decay import distance_decay, logits_by_distance
 from posenc_compare.measures.order_sensitivity import order_sensitivity
@@ -24,7 +24,6 @@ from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.settings.probe import ProbeSetting, sides_of
 from posenc_compare.train.progress import Progress
 
-AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 UNTRAINED = MEASURES.select_all("untrained")
 GRIDS = {1: "", 2: "5x6", 3: "3x4x4"}
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.schemes import SEQUENCE
 
-from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.measures import portrait as measure
 from posenc_compare.measures.portrait import portrait
@@ -17,7 +17,6 @@ from posenc_compare.schemes import SCHEMES, Variant
 from posenc_compare.settings.canonical import canonical
 from posenc_compare.train.progress import Progress
 
-SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 PROBE = Probe(width=32, heads=4, positions=64)
 LIMIT = 1 << 20  # bytes of a record
 

@@ -5,19 +5,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from support.schemes import SEQUENCE
 
-from posenc_compare.check import built_in
 from posenc_compare.measures.measure import Row
 from posenc_compare.measures.precision import STARTS, precision
 from posenc_compare.measures.probe import Probe
-from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.train.progress import Progress
 
 BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # of a significand
 PROBE = Probe(width=32, heads=4, tokens=32, positions=64)
-SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 
 
 def rows_of(

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
+from support.schemes import SEQUENCE
 from torch import Tensor
 
 from posenc_compare.attention import Session
-from posenc_compare.check import built_in
 from posenc_compare.errors import NoCodeError
 from posenc_compare.measures.codes import code_of
 from posenc_compare.measures.probe import Probe
@@ -23,8 +23,6 @@ from posenc_compare.schemes.scheme import PairBias
 from posenc_compare.train.progress import Progress
 
 PROBE = Probe(positions=64)
-AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
-SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
 
 
 def rows_of(name: str, positions: int = 64, **options: object) -> dict:

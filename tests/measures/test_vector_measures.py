@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.schemes import SEQUENCE
 
-from posenc_compare.check import built_in
 from posenc_compare.measures.perturbation import VOCABULARY, perturbation
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.smoothness import smoothness
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import MEASURES
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.train.progress import Progress
 
-SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 PROBE = Probe(positions=64)
 
 

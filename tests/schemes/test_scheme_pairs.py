@@ -12,12 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from schemes.tools import close, normal, perturbed, seeded
+from support.schemes import SEQUENCE
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Session
 from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import HOOKS, SCHEMES, Geometry, Scheme
+from posenc_compare.schemes import HOOKS, Geometry, Scheme
 from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant, labelled, option_types
@@ -311,10 +312,8 @@ def test_every_option_that_takes_a_scheme_is_a_column() -> None:
 
 # --- A wrapper that changes nothing is the scheme inside it --------------------------
 
-LINE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 
-
-@pytest.mark.parametrize("name", LINE)
+@pytest.mark.parametrize("name", SEQUENCE)
 def test_facts_are_those_of_the_scheme_inside(name: str) -> None:
     inner = built(Variant(name)).eval()
     outer = Wrapper(GEOMETRY, inner)

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import pytest
 import torch
+from support.schemes import AXES
 
-from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.measures.extrapolation import extrapolation
 from posenc_compare.records.cells import Cell
-from posenc_compare.registry import SCHEMES, TASKS
+from posenc_compare.registry import TASKS
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.compute import compute
 from posenc_compare.schemes import Geometry, Variant
@@ -25,9 +25,7 @@ GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
 TOKENS = torch.randint(9, (2, 16), generator=torch.Generator().manual_seed(0))
 SMALL: dict[str, Any] = {"layers": 1, "width": 32, "heads": 2, "length": 16}
 SMALL |= {"batch": 4, "longest": 4, "steps": 3, "test_bytes": 1024}
-ON_GRIDS = [
-    name for name in built_in() if SCHEMES.entry(name).facts.get("axes", 1) == 2
-]
+ON_GRIDS = [name for name, axes in AXES.items() if axes == 2]
 Kind = Literal["decoder", "encoder", "classifier"]
 
 

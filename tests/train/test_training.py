@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.schemes import AXES, SEQUENCE
 from support.trainings import small
 from torch import Tensor
 
-from posenc_compare.check import built_in
 from posenc_compare.errors import NonFiniteError, PluginError
 from posenc_compare.measures.extrapolation import extrapolation
 from posenc_compare.records.cells import Cell
-from posenc_compare.registry import SCHEMES
 from posenc_compare.run.compute import compute
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.alibi import Alibi
@@ -36,8 +35,6 @@ from posenc_compare.train.progress import CheckpointStore, Progress
 from posenc_compare.train.trainer import Trainer, trainer_of
 from posenc_compare.variants import parse_variants
 
-AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
-SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
 BEYOND = [name for name, axes in AXES.items() if axes != 1]
 GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
 TOKENS = "tokens or logits"  # what tables and biases are added to
