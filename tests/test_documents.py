@@ -1,10 +1,16 @@
 """What the README promises is what is there."""
 
+import doctest
+import importlib
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from conftest import ROOT
 
 import posenc_compare
 from posenc_compare.registry import MEASURES, SCHEMES
@@ -110,3 +116,37 @@ def test_version_is_in_changelog_and_citation(root: Path) -> None:
     assert f"version: {version}" in (root / "CITATION.cff").read_text()
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert project["scripts"]["posenc-compare"] == "posenc_compare.cli:main"
+
+
+# --- examples of docstrings and pages print what they say -------------------------
+
+PACKAGE = ROOT / "posenc_compare"
+SOURCES = [*PACKAGE.rglob("*.py"), *ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+SHOWN = sorted(path for path in SOURCES if ">>> " in path.read_text("utf-8"))
+
+
+def examples(path: Path) -> list[doctest.DocTest]:
+    """Return the examples of a module, by docstring, or of a page."""
+    if path.suffix == ".md":
+        text = path.read_text("utf-8")
+        return [doctest.DocTestParser().get_doctest(text, {}, path.name, str(path), 0)]
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    module = importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    return [test for test in doctest.DocTestFinder().find(module) if test.examples]
+
+
+@pytest.mark.parametrize("path", SHOWN, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.usefixtures("registered")
+def test_examples_print_what_they_say(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "results/" in path.read_text("utf-8") and not (ROOT / "results").exists():
+        pytest.skip("there is no results/")
+    if (ROOT / "results").exists():
+        (tmp_path / "results").symlink_to(ROOT / "results")
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    for test in examples(path):
+        doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    plt.close("all")
+    assert "".join(said) == ""
