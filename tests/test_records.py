@@ -403,6 +403,14 @@ def test_a_change_of_the_package_is_noticed(checkout: Path) -> None:
     assert module._git()["git_dirty"] is True
 
 
+def test_the_newer_switches_of_precision_are_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert provenance(CELL)["float32_matmul_precision"] == "highest"
+    monkeypatch.setattr(torch.backends, "fp32_precision", "tf32")
+    assert provenance(CELL)["float32_matmul_precision"] == "tf32"
+
+
 def test_each_cell_has_its_own_peak_of_the_device(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
