@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from itertools import combinations
 from pathlib import Path, PurePath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -168,11 +169,11 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
             "Nothing was trained. Measures without training describe schemes; none of "
             "them ranks schemes."
         )
-    seeds = len({record.spec.seed for record in trained})
-    if 0 < seeds < FEWEST:
+    shared = _common_seeds(trained)
+    if shared and max(shared) < FEWEST:
         found.append(
-            f"{seeds} seed{'s' * (seeds != 1)} cannot rank schemes: {FEWEST} are "
-            f"needed. Differences between rows may be chance."
+            f"No two schemes have more than {max(shared)} seeds in common, and a "
+            f"ranking needs {FEWEST}. Differences between rows may be chance."
         )
     steps = {record.spec.setting.get("steps") for record in trained}
     counts = [step for step in steps if isinstance(step, int)]
@@ -187,6 +188,20 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
             f"{lost} of {len(known)} cells failed or were lost, and are in no mean."
         )
     return found
+
+
+def _common_seeds(trained: Iterable[Record]) -> list[int]:
+    """Return how many seeds each two schemes of a task have in common."""
+    found: dict[str, dict[str, set[int]]] = {}
+    for record in trained:
+        if record.status == "ok":
+            schemes = found.setdefault(record.task, {})
+            schemes.setdefault(record.label, set()).add(record.spec.seed)
+    return [
+        len(one & other)
+        for schemes in found.values()
+        for one, other in combinations(schemes.values(), 2)
+    ]
 
 
 def about_tables(records: list[Record]) -> list[Table]:
