@@ -18,23 +18,18 @@ import pytest
 
 from posenc_compare.check import CHECKS, Subject, run_check
 from posenc_compare.registry import add_plugin
-from posenc_compare.schemes import Lengths
 from posenc_compare.variants import parse_variants
 
 Test = TypeVar("Test", bound=Callable[..., object])
 
 
-def parametrize_schemes(
-    schemes: str, *, plugin: str = "", lengths: Lengths = "scaled"
-) -> Callable[[Test], Test]:
+def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Test], Test]:
     """Run a test once for every scheme and conformance check.
 
     Args:
         schemes: names, families, globs or variants, as on the command line.
         plugin: file or module that registers the schemes, if they are not installed;
             a file may be relative to the folder of the test file.
-        lengths: scaled or published, the policy for defaults that are numbers of
-            positions.
 
     Returns:
         A decorator for a test with one argument, `conform`. Calling `conform()` runs
@@ -51,7 +46,7 @@ def parametrize_schemes(
         cases = [
             pytest.param(_conform(subject, code), id=f"{variant.label}-{code}")
             for variant in parse_variants(schemes)
-            for subject in [Subject(variant, given, lengths)]
+            for subject in [Subject(variant, given)]
             for code in CHECKS
         ]
         return pytest.mark.parametrize("conform", cases)(test)

@@ -116,19 +116,6 @@ def test_run_has_few_options_in_groups(posenc) -> None:
 
 # --- lengths, scaled or published ---------------------------------------------------
 
-SCHEME = """
-from posenc_compare.schemes import Scheme, register
-
-@register("cli_lengths", family="none", source="nobody 2026")
-class Refuses(Scheme):
-    '''Refuse published lengths.'''
-    def __init__(self, geometry):
-        super().__init__(geometry)
-        if geometry.lengths == "published":
-            raise ValueError("published lengths")
-"""
-
-
 @pytest.mark.parametrize("setting", [ProbeSetting, Training])
 def test_the_policy_is_in_the_specification(setting) -> None:
     assert setting().spec()["lengths"] == "scaled"
@@ -149,11 +136,3 @@ def test_compare_gives_schemes_the_policy(tmp_path: Path) -> None:
     assert curves["scaled"]["t5_bias"] != curves["published"]["t5_bias"]
     labels = {record.label for record in load_records(tmp_path)}
     assert "t5_bias [lengths=published]" in labels
-
-
-def test_check_builds_schemes_under_the_policy(posenc, tmp_path: Path) -> None:
-    path = tmp_path / "refuses.py"
-    path.write_text(SCHEME)
-    done = posenc("check", path, "--lengths", "published")
-    assert done.returncode == 1
-    assert "published lengths" in done.stdout

@@ -16,7 +16,6 @@ from posenc_compare.check.harness import Layer, Subject, tokens
 from posenc_compare.fresh import python, search_path
 from posenc_compare.global_state import changes, preserve_state, process_state
 from posenc_compare.registry import SCHEMES, add_plugin
-from posenc_compare.schemes.scheme import Lengths
 from posenc_compare.variants import parse_variants
 
 ACTS = {"subprocess.Popen", "os.fork", "os.system", "socket.connect", "socket.bind"}
@@ -47,15 +46,13 @@ def elsewhere(subject: Subject) -> Found:
     label, own = subject.variant.label, built_in()
     shared = not subject.plugin and label in own
     labels = tuple(own) if shared else (label,)
-    return _elsewhere(subject.plugin, labels, subject.lengths)[label]
+    return _elsewhere(subject.plugin, labels)[label]
 
 
 @functools.cache
-def _elsewhere(
-    plugin: str, labels: tuple[str, ...], lengths: Lengths
-) -> dict[str, Found]:
+def _elsewhere(plugin: str, labels: tuple[str, ...]) -> dict[str, Found]:
     """Return the findings of one fresh process by label."""
-    asked = json.dumps([plugin, labels, lengths, search_path()])
+    asked = json.dumps([plugin, labels, search_path()])
     try:
         done = subprocess.run(
             python(SCRIPT, asked),
@@ -78,9 +75,7 @@ def built_in() -> list[str]:
     return [entry.name for entry in SCHEMES.built_in()]
 
 
-def look_from_inside(
-    plugin: str, labels: list[str], lengths: Lengths
-) -> dict[str, Found]:
+def look_from_inside(plugin: str, labels: list[str]) -> dict[str, Found]:
     """Import and build schemes in this process; `elsewhere` calls it in a fresh one."""
     acts: list[str] = []
 
@@ -106,7 +101,7 @@ def look_from_inside(
                 "digest": "",
             }
             (variant,) = parse_variants(label)
-            subject = Subject(variant, lengths=lengths)
+            subject = Subject(variant)
             before = process_state()
             with suppress(Exception):  # other checks report failures
                 subject.build()

@@ -3,6 +3,7 @@
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from posenc_compare.attention import CAUSAL, Mask, Session, attention
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import preserve_state
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes.scheme import Facts, Geometry, Lengths, Scheme
+from posenc_compare.schemes.scheme import Facts, Geometry, Scheme
 from posenc_compare.variants import Variant
 
 HEADS, DIM = 2, 8
@@ -26,12 +27,10 @@ class Subject:
         variant: the scheme with its options.
         plugin: file or module of the scheme, for checks in a fresh process; "" for
             built-in schemes.
-        lengths: scaled or published; see `Geometry.positions`.
     """
 
     variant: Variant
     plugin: str = ""
-    lengths: Lengths = "scaled"
 
     @property
     def scheme(self) -> type[Scheme]:
@@ -51,13 +50,12 @@ class Subject:
             except Exception:
                 return scheme.facts
 
-    def build(self, length: int = 256, *, noise: float = 0.5, **sizes: int) -> Scheme:
+    def build(self, length: int = 256, *, noise: float = 0.5, **sizes: Any) -> Scheme:
         """Return a scheme in float64 with normal noise on its parameters."""
         given = {"model_dim": WIDTH, "heads": HEADS, "length": length, **sizes}
-        geometry = Geometry(**given, lengths=self.lengths)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            scheme = self.variant.build(geometry).double().eval()
+            scheme = self.variant.build(Geometry(**given)).double().eval()
         with torch.no_grad():
             for number, parameter in enumerate(scheme.parameters()):
                 parameter += noise * normal(*parameter.shape, seed=100 + number)

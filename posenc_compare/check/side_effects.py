@@ -82,8 +82,7 @@ def _draw_after_building(subject: Subject, seed: int) -> Tensor:
 
 def _build_plainly(subject: Subject) -> None:
     """Build the scheme as anyone would, with the random state that there is."""
-    geometry = Geometry(model_dim=WIDTH, heads=HEADS, lengths=subject.lengths)
-    subject.variant.build(geometry)
+    subject.variant.build(Geometry(model_dim=WIDTH, heads=HEADS))
 
 
 @check("C11", "does not modify its inputs", past=(0, 4), packed=(False, True))

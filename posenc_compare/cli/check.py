@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,13 +29,6 @@ def check(
         ),
     ],
     plugin: Plugins = None,
-    lengths: Annotated[
-        Literal["scaled", "published"],
-        typer.Option(
-            help="Lengths in the options of schemes, such as windows: scaled to the "
-            "training length, or as published."
-        ),
-    ] = "scaled",
     format: Formats = Format.table,
 ) -> int:
     """Run the conformance checks on schemes."""
@@ -49,7 +42,7 @@ def check(
     for variant in parse_variants(text):
         origins = {SCHEMES.entry(name).origin for name in variant.schemes}
         own = next((p for p in plugins if p in origins), "")
-        subject = Subject(variant, own, lengths)
+        subject = Subject(variant, own)
         codes = counted([*CHECKS], variant.label)
         outcomes = [run_check(subject, code) for code in codes]
         counts = Counter(outcome.state for outcome in outcomes)

@@ -170,7 +170,7 @@ def _check(label: str, plugins: list[str]) -> int:
 
     variant = labelled(label)
     origin = SCHEMES.entry(variant.name).origin
-    subject = Subject(variant, origin if origin in plugins else "", "scaled")
+    subject = Subject(variant, origin if origin in plugins else "")
     outcomes = [run_check(subject, code) for code in counted([*CHECKS], label)]
     states = Counter(outcome.state for outcome in outcomes)
     for outcome in outcomes:

@@ -45,7 +45,7 @@ PLACES = torch.arange(60) * 5  # from within the scaled numbers to far beyond
 
 def output(label: str, lengths: Lengths, length: int = 64) -> Tensor:
     """Return what a layer makes of tokens at `PLACES`; draws are those of a seed."""
-    scheme = Subject(labelled(label), lengths=lengths).build(length).train()
+    scheme = Subject(labelled(label)).build(length, lengths=lengths).train()
     x = normal(1, len(PLACES), WIDTH)
     return Layer(scheme)(x, PLACES[None], generator=seeded(1))
 
@@ -91,8 +91,8 @@ def test_an_option_that_is_given_is_used_as_given(name: str, option: str) -> Non
 def test_other_schemes_are_the_same_under_both(name: str) -> None:
     kept: list[list[Any]] = []
     for lengths in ("scaled", "published"):
-        subject = Subject(Variant(name), lengths=lengths)
-        scheme = subject.build(64)
+        subject = Subject(Variant(name))
+        scheme = subject.build(64, lengths=lengths)
         x, positions = normal(2, 9, WIDTH), subject.positions(9, length=64)
         kept.append([*scheme.parameters(), Layer(scheme)(x, positions)])
     assert all(map(torch.equal, *kept))
