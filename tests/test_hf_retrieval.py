@@ -315,9 +315,9 @@ def test_a_rope_that_is_scaled_gets_no_recommendation(
 
 
 def test_a_length_within_the_trained_one_needs_no_evidence(
-    posenc: Any, place: Path, tmp_path: Path
+    posenc: Any, place: Path
 ) -> None:
-    given = ("hf", "recommend", place, "--evidence", tmp_path, "--length", TRAINED)
+    given = ("hf", "recommend", place, "--length", TRAINED)
     done = posenc(*given)
     assert (done.returncode, done.stderr) == (0, "")
     nothing = f"no scaling is needed up to {TRAINED} tokens"
@@ -325,6 +325,16 @@ def test_a_length_within_the_trained_one_needs_no_evidence(
     found = json.loads(posenc(*given, "--format", "json").stdout)
     assert (found["verdict"], found["rule"]) == (nothing, "as trained")
     assert found["rope_parameters"]["rope_type"] == "default"
+
+
+def test_a_longer_text_needs_evidence(posenc: Any, place: Path) -> None:
+    done = posenc("hf", "recommend", place, "--length", "4096")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"error: --evidence must be a folder of records beyond {TRAINED} tokens, got "
+        f"none; `hf evaluate {place} --retrieval --lengths {TRAINED},4096 --out DIR` "
+        f"makes them\n"
+    )
 
 
 def test_the_command_recommends_with_evidence(

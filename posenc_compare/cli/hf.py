@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, say, show, tell
 from posenc_compare.cli.options import Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
+from posenc_compare.errors import ConfigError
 
 app = typer.Typer(
     help="Check, convert, describe and evaluate Hugging Face models, and recommend "
@@ -121,8 +121,14 @@ def recommend(
     if within:
         found = Advice((AS_TRAINED,), (), (), "")
         verdict = f"no scaling is needed up to {aim.geometry.length} tokens"
+    elif evidence is None:
+        raise ConfigError(
+            f"--evidence must be a folder of records beyond {aim.geometry.length} "
+            f"tokens, got none; `hf evaluate {model} --retrieval --lengths "
+            f"{aim.geometry.length},{length} --out DIR` makes them"
+        )
     else:
-        found = advice(load_records(evidence or shipped(), lambda line: None), length)
+        found = advice(load_records(evidence, lambda line: None), length)
         verdict = found.verdict
     rule = found.rules[0] if len(found.rules) == 1 else ""
     choice: dict[str, Any] = {
@@ -153,14 +159,6 @@ def recommend(
 def _short(value: object) -> object:
     """Return a number with three digits."""
     return f"{value:.3f}" if isinstance(value, float) else value
-
-
-def shipped() -> Path:
-    """Return the folder of the records of retrieval that come with the package."""
-    package = Path(str(files("posenc_compare")))
-    inside = package / "reference" / "_retrieval"
-    beside = package.parent / "results" / "checkpoints" / "smollm2"
-    return inside if inside.is_dir() else beside
 
 
 @app.command()
