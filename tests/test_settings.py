@@ -116,6 +116,7 @@ def test_run_has_few_options_in_groups(posenc) -> None:
 
 # --- lengths, scaled or published ---------------------------------------------------
 
+
 @pytest.mark.parametrize("setting", [ProbeSetting, Training])
 def test_the_policy_is_in_the_specification(setting) -> None:
     assert setting().spec()["lengths"] == "scaled"
