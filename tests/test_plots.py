@@ -22,7 +22,7 @@ from support.records import HOSTILE, read, stored
 from support.records import record as stored_record
 
 from posenc_compare.check import built_in
-from posenc_compare.errors import StoreError
+from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.records.quantities import ONE_LAYER, Quantity, Row
 from posenc_compare.records.record import Record, Status
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
@@ -35,6 +35,7 @@ from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.place import draw_place
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import FAINT, FIRST, LABEL, looks, safe
+from posenc_compare.show.results import Results
 from posenc_compare.stats.intervals import half_width
 
 # These need many schemes, many rates or other records: `test_predictions.py`,
@@ -214,6 +215,8 @@ def test_numbers_of_one_layer_of_several_are_not_drawn() -> None:
         for one in records
     ]
     assert not images(noted, dpi=20)
+    with pytest.raises(ConfigError, match="must have records that it can draw"):
+        Results(noted, Path()).plot("uniqueness")
 
 
 def test_a_plot_without_records_is_no_failure(posenc: Any, tmp_path: Path) -> None:
@@ -339,12 +342,13 @@ def test_extrapolation_draws_means_and_marks_ends() -> None:
     assert wide.get_supylabel() == "bits per byte (logarithmic)"
 
 
-@pytest.mark.parametrize("apart", [0.0, 0.5])
-def test_simple_models_of_one_text_alone_are_drawn(apart: float) -> None:
+@pytest.mark.parametrize(("apart", "seed"), [(0.0, 0), (0.5, 0), (0.5, 1)])
+def test_simple_models_of_one_text_alone_are_drawn(apart: float, seed: int) -> None:
     records = [
         record(
             "extrapolation",
             label,
+            seed=seed if more else 0,
             rows=[
                 *(row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)),
                 row("floor_bits_per_byte", 3.0 + more, 8, "2-gram"),
@@ -353,6 +357,10 @@ def test_simple_models_of_one_text_alone_are_drawn(apart: float) -> None:
         )
         for label, more in (("a", 0.0), ("b", apart))
     ]
+    if seed:  # of another text, without a common seed
+        spec = records[1].spec
+        other = replace(spec, setting={**spec.setting, "corpus_sha256": "2"})
+        records[1] = replace(records[1], spec=other)
     figure = drawn("extrapolation", records)
     assert ([[8, 16], [3.0, 2.9]] in lines_of(figure.axes[0])) == (apart == 0)
     assert ("2-gram" in texts(figure)) == (apart == 0)
@@ -410,7 +418,7 @@ def test_bits_of_checkpoints_count_from_their_own_sliding_windows_below_all(
         replace(
             one,
             rows=tuple(
-                replace(r, value=level + lift)
+                replace(r, value=level + lift + 0.1 * one.spec.seed)  # of a window
                 if r.quantity.startswith("sliding")
                 else r
                 for r in one.rows
@@ -426,7 +434,7 @@ def test_bits_of_checkpoints_count_from_their_own_sliding_windows_below_all(
     assert panels == [f"{label}\n{x}" for label in ("rope", "xpos") for x in factors]
     assert ("above" in figure.get_supylabel()) == above
     for title, axes in zip(panels, figure.axes, strict=True):
-        own = level + 0.2 * title.startswith("xpos")
+        own = level + 0.05 + 0.2 * title.startswith("xpos")
         trained = 3.05 - (own if above else 0)  # the mean of both seeds
         heights = [np.asarray(y) for _, y in lines_of(axes)]
         assert any(len(h) == 3 and np.allclose(h, trained) for h in heights)

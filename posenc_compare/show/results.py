@@ -15,7 +15,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.format import Table, as_markdown
-from posenc_compare.show.frame import long_table
+from posenc_compare.show.frame import long_table, of_network
 from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import all_tables
@@ -88,7 +88,7 @@ class Results:
             >>> figure = load("results/ablations/375-steps").plot("extrapolation")
             >>> figure.savefig("extrapolation.pdf")
         """
-        figure = PLOTS.get(name)(self.records)
+        figure = PLOTS.get(name)([*map(of_network, self.records)])
         if figure is None:
             raise ConfigError(
                 f"plot {name}: must have records that it can draw, and these hold none"

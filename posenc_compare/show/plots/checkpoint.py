@@ -42,17 +42,20 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
         trained, unit = frames.in_bits(records), "bytes"
         chosen = [one for one in trained if SCALED in one.quantities]
     every = frames.rows_of(chosen, looks(records)).dropna(subset="value")
-    levels = every[every["quantity"] == SLIDING].groupby("scheme")["value"].first()
+    sliding = every[every["quantity"] == SLIDING]
+    levels = sliding.groupby("scheme")["value"].mean()
     rows = _panels(every[every["x"] > 0])
     if rows.empty:
         return None
-    points = rows.groupby(["panel", "scheme", "x"])["value"]
-    level = rows["model"].map(levels)  # NaN where nothing slides
+    level = sliding.groupby(["scheme", "seed"])["value"].mean()  # of a window
+    pairs = pd.MultiIndex.from_frame(rows[["model", "seed"]])
+    heights = rows["value"] - level.reindex(pairs).to_numpy()  # NaN if nothing slides
+    points = rows.assign(value=heights).groupby(["panel", "scheme", "x"])["value"]
     low = points.transform(lambda values: frames.interval(values)[0])
     low = low.fillna(points.transform("mean"))  # of a single seed
-    above = bool((low > level).all())
+    above = bool((low > 0).all())
     if above:
-        rows = rows.assign(value=rows["value"] - level)
+        rows = rows.assign(value=heights)
     scalings = [PLAIN, *sorted(set(rows["scheme"]) - {PLAIN})]
     rows, styles = frames.merge_equal(rows, looks_in_turn(scalings))
     lines = Lines(rows, styles, width=2.2)

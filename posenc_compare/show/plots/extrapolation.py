@@ -12,6 +12,7 @@ from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, looks, safe
 
 BITS, FLOORS = "bits_per_byte", "floor_bits_per_byte"
+READ = ("corpus_sha256", "split", "length", "batch", "steps")  # which bytes floors read
 GREY = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))  # of simple models
 CONSTANT = {"color": MIDDLE, "linewidth": 0.8, "linestyle": ":"}
 
@@ -37,8 +38,8 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     if rows["value"].isna().all() or rows["x"].nunique() < 2:
         return None
     floors = every[every["quantity"] == FLOORS]
-    seeds = floors.groupby(["case", "x", "seed"])["value"]
-    if not (seeds.nunique() == 1).all():  # trained on several texts
+    read = {tuple(map(one.spec.setting.get, READ)) for one in chosen}
+    if len(read) > 1 or len(_differing(floors, ["case", "x"])):
         floors = floors[:0]
     ended = set(rows.loc[rows["value"].isna(), "scheme"])
     merged_rows, merged = frames.merge_equal(rows, styles)
@@ -68,8 +69,9 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     styles = looks(records)
     parts = []
     for task, some in tasks.items():
+        trained = {styles[one.label].text: frames.training_length(one) for one in some}
         part = frames.rows_of(some, styles)
-        lengths = part["x"] / min(map(frames.training_length, some))
+        lengths = part["x"] / part["scheme"].map(trained)
         parts.append(part.assign(x=lengths, panel=safe(task)))
     rows: Frame = pd.concat(parts)
     rows = rows[rows["x"] > 0]
@@ -80,6 +82,7 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     lines = Lines(scores, styles, columns=3, width=1.7, height=height)
     lines.length_axis()
     lines.axes[0].set_ylim(-0.03, 1.03)
+    floors = floors[~floors["panel"].isin(_differing(floors, ["panel", "x"]))]
     floor: Frame = floors.groupby(["panel", "x"])["value"].mean()
     for axes, task, _ in lines.facets:
         if task in floor:
@@ -89,6 +92,12 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     every = [one for some in tasks.values() for one in some]
     lines.finish("test length\n(training lengths)", "accuracy", every)
     return lines.figure
+
+
+def _differing(floors: Frame, by: list[str]) -> Frame:
+    """Return the first of `by` where a seed has several floors, of several settings."""
+    counts = floors.groupby([*by, "seed"])["value"].nunique()
+    return counts[counts > 1].index.get_level_values(by[0])
 
 
 def _draw_floors(lines: Lines, floors: Frame) -> None:
