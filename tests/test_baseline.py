@@ -65,7 +65,10 @@ def test_seeds_that_one_lacks_are_not_compared_and_reasons_stay() -> None:
         if one["label"] == "nope":
             for point in one["rows"][:2]:
                 point |= {"value": None, "note": "not defined"}
+    failed = {"status": "failed", "error": "boom", "rows": []}
+    records.append({**curve("shaw", [1.0, 1.0]), **failed})
     curves, _ = tables(records)
+    assert curves.lines[-1] == "without a number: shaw"
     assert "6/6" in curves.body[0][1]
     assert curves.body[1][1] == "not defined"
 

@@ -17,6 +17,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.measures.measure import Quantity, Result, Row, register_measure
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import ONE_LAYER, has_note
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
@@ -197,7 +198,8 @@ def test_rows_that_tables_cannot_show_are_a_failure_of_one_line(
 def test_a_setting_that_a_record_lacks_has_its_default() -> None:
     tests: dict[str, dict[str, Any]] = {"older": {}, "same": {"tests": "all"}}
     tests["other"] = {"tests": "lengths"}
-    found = [read(made(name, corpus_sha256="1", **x)) for name, x in tests.items()]
+    found = sound(made(name, corpus_sha256="1", **x) for name, x in tests.items())
+    assert [one.spec.setting["tests"] for one in found] == ["all", "all", "lengths"]
     labels = {one.label for one in label_settings(found)}
     assert labels == {"older [tests=all]", "same [tests=all]", "other [tests=lengths]"}
 
@@ -208,6 +210,7 @@ def test_a_setting_that_a_record_lacks_has_its_default() -> None:
         (("prose", "source"), {"corpus=prose", "corpus=source"}),
         (("prose", "prose"), {"corpus=prose 11111111", "corpus=prose 22222222"}),
         (("a, tested on b", "c [d]"), {"corpus=a; tested on b", "corpus=c (d)"}),
+        (("a, b", "a; b"), {"corpus=a; b 11111111", "corpus=a; b 22222222"}),
         (("", "source"), {"corpus=11111111", "corpus=source"}),
     ],
 )

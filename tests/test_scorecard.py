@@ -1,5 +1,6 @@
 """The scorecard of a run, and the place of one scheme among others."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -168,6 +169,18 @@ def test_a_scheme_that_fails_is_named_and_so_are_missing_seeds() -> None:
     assert card(bodies)["alibi"]["level"] == "failed"
     last = table_of(bodies).lines[-1]
     assert last == "fewer seeds than 6: part (2), shaw (4)"
+
+
+def test_stars_by_the_seeds_that_both_have_say_so() -> None:
+    bodies = []
+    for label, last, first in (("rope", 2.5, 0), ("alibi", 2.4, 1)):
+        made = trained(label, 2.0, last)
+        for seed, body in enumerate([*made, copy.deepcopy(made[0])], first):
+            body["spec"]["setting"]["seed"] = seed
+            bodies.append(body)
+    lines = table_of(bodies).lines
+    assert "stars go by the seeds that every scheme has" in lines
+    assert not any(line.startswith("fewer seeds") for line in lines)
 
 
 def test_seeds_that_all_schemes_lost_are_named() -> None:

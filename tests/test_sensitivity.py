@@ -102,6 +102,19 @@ def test_scores_of_several_texts_are_not_said_to_be_reversed(tmp_path: Path) -> 
     assert lines[-1] == "under one value alone: only [corpus=1]"
 
 
+def test_no_place_is_that_of_another_text(tmp_path: Path) -> None:
+    records = [
+        {**one, "corpus": {"name": f"text{i}"}}
+        for i, bits in enumerate((3.0, 2.8, 2.6, 2.4, 1.0))
+        for label in "ab"[i // 4 :]  # a is better on each text but was not on the last
+        for seed in range(6)
+        for one in [trained(label, seed, bits, corpus_sha256=str(i) * 64)]
+    ]
+    table = tables(stored(tmp_path / "run", records), "corpus")["bits at 8"]
+    assert table.head == ["scheme", "text3", "own best", "at"]
+    assert table.lines[0].startswith("scores are of several texts, so that places")
+
+
 def test_what_is_absent_comes_before_what_is_there(tmp_path: Path) -> None:
     records = [trained("a", 0, 2.0, convolution=name) for name in ("canon", "none")]
     folder = stored(tmp_path / "run", records)
@@ -223,7 +236,11 @@ def test_a_scheme_that_failed_under_one_value_says_so(tmp_path: Path) -> None:
     for one in records:
         if one["label"] == "b" and one["spec"]["setting"]["steps"] == 40:
             one |= {"status": "failed", "error": "boom", "rows": []}
+    for steps in (10, 40):
+        lost = {"status": "lost", "error": "exit", "rows": []}
+        records.append({**trained("d", 0, 1.0, steps=steps), **lost})
     table = tables(stored(tmp_path / "run", records))["bits at 8"]
+    assert table.lines[-1] == "without a number: d"
     (row_of_b,) = [cells for cells in table.body if cells[0] == "b"]
     assert row_of_b[2:] == ["failed: boom", "n/a"]
     assert table.lines[:2] == (

@@ -1,5 +1,6 @@
 """Several tasks in one run: from choices to cells, tables, pages, plot and report."""
 
+import copy
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,26 @@ def test_the_plot_has_a_panel_for_each_task() -> None:
     assert figure.axes[0].lines[1].get_xdata() == pytest.approx([1, 2])
     assert PLOTS.get("tasks")([]) is None
     assert PLOTS.get("extrapolation")(labelled(records())) is None
+
+
+def test_each_curve_of_the_plot_counts_in_its_own_training_length() -> None:
+    made = [one for one in records() if one["spec"]["setting"]["task"] == "copy"]
+    longer = copy.deepcopy(made)
+    for body in longer:
+        body["spec"]["setting"]["length"] *= 4
+        for one in body["rows"]:
+            one["x"] = one["x"] and one["x"] * 4
+            one["value"] = one["value"] and one["value"] / 2
+    (axes,) = drawn("tasks", labelled([*made, *longer])).axes
+    assert len(axes.lines) == 6  # no floor, of which there are two
+    for line in axes.lines:
+        assert line.get_xdata() == pytest.approx([1, 2])
+
+
+def test_a_task_without_accuracy_has_tables_beside_those_of_others() -> None:
+    text = [curve("a", [2.0, 3.0], task="language", corpus_sha256="1")]
+    titles = [one.title for one in display_tables(labelled([*records(), *text]))]
+    assert [title.partition(" ")[0] for title in titles] == ["area", "bits"]
 
 
 # --- choices and plan ---------------------------------------------------------------

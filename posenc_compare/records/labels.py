@@ -78,7 +78,7 @@ def text_names(records: Iterable[Record]) -> dict[Scalar, str]:
     """Return the name of each text by its hash; a shared name with some digits."""
     names: dict[Scalar, str] = {}
     for record in records:
-        name = str(record.corpus.get("name", ""))
+        name = clean(str(record.corpus.get("name", "")), SHORT).translate(IN_WORDS)
         names.setdefault(record.spec.setting.get(CORPUS, ""), name)
     shared = Counter(names.values())
     return {
@@ -90,8 +90,7 @@ def text_names(records: Iterable[Record]) -> dict[Scalar, str]:
 def _in_label(record: Record, name: str, value: str, texts: dict[Scalar, str]) -> str:
     """Return a setting as a label shows it: a text by its name, a hash in short."""
     if name == CORPUS:
-        text = clean(texts[record.spec.setting[CORPUS]], SHORT) or value[:8]
-        return f"corpus={text.translate(IN_WORDS)}"
+        return f"corpus={texts[record.spec.setting[CORPUS]] or value[:8]}"
     return f"{name}={value[:8] if name in HASHES else clean(value, 40)}"
 
 
@@ -113,10 +112,11 @@ def _cpu(record: Record) -> str:
     return record.provenance.text("arithmetic") if record.rows else ""
 
 
-def _defaults(kind: str) -> Facts:
-    """Return the settings of a kind with their defaults."""
-    found = fields(SETTINGS.get(kind))
-    return {one.name: one.default for one in found if one.default is not MISSING}
+def with_defaults(record: Record) -> Record:
+    """Return a record with the settings that were added after it was made."""
+    spec, own = record.spec, fields(SETTINGS.get(record.spec.kind))
+    defaults = {one.name: one.default for one in own if one.default is not MISSING}
+    return replace(record, spec=replace(spec, setting={**defaults, **spec.setting}))
 
 
 def _settings(record: Record) -> dict[tuple[str, ...], str]:
@@ -124,7 +124,6 @@ def _settings(record: Record) -> dict[tuple[str, ...], str]:
     spec, made = record.spec, record.provenance
     settings: Facts = {
         "grid": "",  # a probe of a sequence leaves it out
-        **_defaults(spec.kind),  # a record made before a setting was added lacks it
         **spec.setting,
         "threads": spec.threads,
         "numbers": spec.numbers,

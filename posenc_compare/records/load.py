@@ -10,7 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.labels import CORPUS, Warn, label_settings, text_names
+from posenc_compare.records.labels import (
+    CORPUS,
+    Warn,
+    label_settings,
+    text_names,
+    with_defaults,
+)
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.records.selection import Selection
@@ -135,7 +141,7 @@ def sound(
             numbers = {clean(name, SHORT): numbers[name] for name in wanted}
         try:
             texts = clean({name: v for name, v in body.items() if name != "arrays"})
-            kept.append(Record.from_json({**texts, "arrays": numbers}))
+            kept.append(with_defaults(Record.from_json({**texts, "arrays": numbers})))
         except (ValueError, RecursionError) as error:
             key = clean(str(body.get("key")), 40)
             warn(clean(f"record {key}: left out: {error}", 200))

@@ -17,7 +17,7 @@ from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Floats, Mean
 from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.setting import texts_of
-from posenc_compare.show.tables import by_x
+from posenc_compare.show.tables import by_x, without_number
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
@@ -108,7 +108,14 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                     ["scheme", *(column.name for column in columns)],
                     [[label, *(column[label] for column in cells)] for label in labels],
                     max(seeds),
-                    (f"{better} is better; * p ≤ {ALPHA:g}", *_without_p(cells)),
+                    (
+                        f"{better} is better; * p ≤ {ALPHA:g}",
+                        *_without_p(cells),
+                        *without_number(
+                            [one for one in some if one.measure == columns[0].measure],
+                            [baseline, *labels],
+                        ),
+                    ),
                     note=f"with half width of its {LEVEL:.0%} interval; seeds that are "
                     "better; p",
                 )

@@ -135,13 +135,23 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         for name, end, some in zip(head[4:6], ends, leading, strict=True)
         if one_text and not some and sum(map(_is_scored, end.values())) > 1
     ]
-    lines += _lacking(cards, networks, any(leading))
+    lines += _lacking(cards, networks)
+    scored = [[mean for mean in end.values() if _is_scored(mean)] for end in ends]
+    seeds = [{frozenset(mean.values) for mean in some} for some in scored]
+    if any(some and len(own) > 1 for some, own in zip(leading, seeds, strict=True)):
+        lines.append("stars go by the seeds that every scheme has")
     trained = means[means["measure"] == "extrapolation"]
     lines += _same(trained[trained["scheme"].isin(schemes)])
     timed = [c for c in cards if any(m.values for m in schemes[c.name].get(STEP, []))]
     if not all(card.texts["time"] for card in timed):
         lines.append("no time: nope has none under the same settings")
-    if blank := [card.texts["scheme"] for card in cards if card.name in left]:
+    untrained = filled & {"unique", "shift", "added", "time"}
+    blank = [
+        card.texts["scheme"]
+        for card in cards
+        if card.name in left and not all(card.texts[name] for name in untrained)
+    ]
+    if blank:
         lines.append(f"blank where measured under other settings: {', '.join(blank)}")
     shown = {k: text for k, text in zip(HEAD, head, strict=True) if k in filled}
     rows = [[card.texts[column] for column in shown] for card in cards]
@@ -182,7 +192,8 @@ def _by_row(means: Iterable[Mean]) -> tuple[dict[str, Numbers], set[str]]:
                 if held[place] == 1
             }
             rows[label] = shared | own if trained else own
-            if trained and any(other.keys() - rows[label].keys() for other in others):
+            places = {place for other in some.values() for place in other}
+            if trained and not all(map(_is_score, places - rows[label].keys())):
                 lacking.add(label)
     return rows, lacking
 
@@ -205,7 +216,7 @@ def _is_score(place: tuple[str, str, str]) -> bool:
     return place[0] == "extrapolation"
 
 
-def _lacking(cards: list[Card], networks: list[Record], starred: bool) -> Iterator[str]:
+def _lacking(cards: list[Card], networks: list[Record]) -> Iterator[str]:
     """Yield lines on schemes that lack a score, or seeds of one."""
     cells = {(r.label, r.spec.seed) for r in networks if r.measure == "extrapolation"}
     ran = Counter(label for label, _ in cells)
@@ -217,8 +228,6 @@ def _lacking(cards: list[Card], networks: list[Record], starred: bool) -> Iterat
     ]
     if few:
         yield f"fewer seeds than {most}: {', '.join(few)}"
-        if starred:
-            yield "stars go by the seeds that every scheme has"
     unknown = [
         card.texts["scheme"]
         for card in cards

@@ -19,7 +19,7 @@ from posenc_compare.show import frame
 from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Frame, by_scheme, of_quantity
 from posenc_compare.show.ranking import Column, by_family_of
-from posenc_compare.show.tables import layout, texts_behind
+from posenc_compare.show.tables import layout, texts_behind, without_number
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
 
@@ -41,11 +41,13 @@ def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Tabl
             if labels:
                 show = _best if len(columns) > WIDE else _side_by_side
                 title = f"{prefix(task)}{heading} by {by}"
-                behind = [record for record in records if record.label in labels]
+                measured = [r for r in records if r.measure == columns[0].measure]
+                behind = [one for one in measured if one.label not in left_out]
                 table = show(title, columns, labels, behind)
                 lines = [*table.lines]
                 if left_out:
                     lines.append(f"under one value alone: {', '.join(left_out)}")
+                lines += without_number(behind, labels)
                 found.append(replace(table, lines=tuple(lines)))
     return found
 
@@ -143,7 +145,7 @@ def _best(
     line = "no value has all schemes, so that places cannot be compared"
     if shared:
         line = "scores are of several texts, so that places cannot be compared"
-    if shared and _of_one_text(columns, records):
+    if shared and _of_one_text([*columns, *shown], records):
         before = whole[shared].rank(method="first").astype(int)
         after = losses.min(axis=1).rank(method="first").astype(int)
         rows.sort(key=lambda row: before[row[0]])

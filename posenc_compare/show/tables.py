@@ -50,14 +50,11 @@ TITLES = {
 def display_tables(records: list[Record]) -> list[Table]:
     """Return the tables a reader sees: of what is trained first, and curves first."""
     tasks = by_task(records)
-    if len(tasks) > 1:
-        found = _across(tasks)
-    else:
-        found = [
-            table
-            for task, own in tasks.items()
-            for table in Part(own, "training", prefix(task)).tables()
-        ]
+    found = _across(tasks) if len(tasks) > 1 else []
+    for task, own in tasks.items():
+        part = Part(own, "training", prefix(task))
+        if not (found and any(name in ACROSS for _, name in part.views)):
+            found += part.tables()
     for kind in TITLES:
         own = [one for one in records if one.spec.kind == kind and not one.task]
         found += Part(own, kind).tables()
@@ -271,6 +268,12 @@ def _reasons(named: list[tuple[str, Mean]], shown: set[str]) -> list[str]:
             found.setdefault(mean.note, {})[label] = None
     parts = [f"{', '.join(labels)} ({note})" for note, labels in found.items()]
     return [f"without a number: {'; '.join(parts)}"] if parts else []
+
+
+def without_number(records: list[Record], shown: Collection[str]) -> list[str]:
+    """Return a line that names the schemes of records that are not shown, if any."""
+    labels = sorted({record.label for record in records} - {*shown})
+    return [f"without a number: {', '.join(labels)}"] if labels else []
 
 
 def _grid(records: list[Record]) -> str:
