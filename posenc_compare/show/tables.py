@@ -15,12 +15,14 @@ from pathlib import Path
 from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.records.quantities import (
+    ONE_LAYER,
     Better,
     ByCase,
     Curve,
     Floor,
     Headline,
     View,
+    has_note,
 )
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
@@ -319,6 +321,17 @@ def layout(
         for place, column in enumerate(columns, 1)
         if (some := (*ranking.floor_lines(column),))
     }
+    one_layer = [
+        label
+        for label in labels
+        if any(
+            has_note(c.means[label].note, ONE_LAYER)
+            for c in columns
+            if label in c.means
+        )
+    ]
+    if one_layer:
+        lines.append(f"{ONE_LAYER}: {', '.join(one_layer)}")
     labels += dict.fromkeys(floor.scheme for c in columns for floor in c.floors)
     cells: list[list[str | Cell]] = [[label] for label in labels]
     for column, top in zip(columns, best, strict=True):
