@@ -11,7 +11,7 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.errors import ConfigError, HookError
-from posenc_compare.schemes import Call, Geometry, Scheme, Variant
+from posenc_compare.schemes import Call, Geometry, Scheme, Variant, create
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
 GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS, length=32)
@@ -70,6 +70,23 @@ def test_a_token_state_needs_the_input_of_the_layer() -> None:
     message = "fox: has a token state, so x must be the input of layer 3, got none"
     with pytest.raises(ConfigError, match=message):
         Session(make("fox"), IDS).attend(3, *heads())
+
+
+def test_a_scheme_that_differs_by_layer_serves_its_own_layer_alone() -> None:
+    def mixed(**sizes: int) -> Scheme:
+        return create("mix", model_dim=HEADS * WIDTH, heads=HEADS, **sizes)
+
+    session = Session(mixed(), IDS)
+    session.attend(0, *heads())
+    with pytest.raises(ConfigError, match="mix: differs by layer"):
+        session.attend(1, *heads())
+    both = Session([mixed(layer=i, layers=2) for i in range(2)], IDS, cache=True)
+    for layer in range(2):
+        both.attend(layer, *heads())
+    with pytest.raises(ConfigError, match="layer 1 must attend once in a pass"):
+        both.attend(1, *heads())
+    with pytest.raises(ConfigError, match="below layers, got 1 and 1"):
+        mixed(layer=1)
 
 
 def test_a_draw_is_the_same_in_all_layers() -> None:

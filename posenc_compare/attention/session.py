@@ -185,6 +185,7 @@ class Session:
             self._check_future(self.end + count)
         self.start, self.end = self.end, self.end + count
         self._past.update(self._kept)
+        self._attended: set[int] = set()
         mask, keys, key_placed = self.mask, None, None
         if self.crosses:
             keys, key_placed = self._keys, self._key_placed
@@ -280,6 +281,12 @@ class Session:
             ConfigError: if the scheme needs another mask or a token state, or the
                 path cannot serve it.
         """
+        if self.cache and layer in self._attended:
+            raise ConfigError(
+                f"session: layer {layer} must attend once in a pass, got a second "
+                f"call; a number of its own for each layer would work"
+            )
+        self._attended.add(layer)
         k, v = (self._all(layer, *part) for part in (("k", k), ("v", v)))
         state, scheme = self._state(layer, x), self.scheme(layer)
         return attend(self.plan, scheme, layer, q, k, v, state, path)
@@ -303,7 +310,14 @@ class Session:
 
     def scheme(self, layer: int) -> Scheme:
         """Return the scheme of a layer."""
-        return self.schemes[layer % len(self.schemes)]
+        scheme = self.schemes[layer % len(self.schemes)]
+        if scheme.facts.mixed and layer >= len(self.schemes):
+            raise ConfigError(
+                f"{scheme.name}: differs by layer, so each layer must have its own, "
+                f"got {len(self.schemes)} for layer {layer}; a list of "
+                f"create(..., layer=i, layers=n) for i in range(n) would work"
+            )
+        return scheme
 
     def _read(
         self, name: str, given: object, placed: Tensor | None

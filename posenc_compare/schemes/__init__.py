@@ -54,7 +54,9 @@ def create(
         options: constructor options, such as `{"base": 500000.0}`.
         lengths: scaled or published; which of the two a default has that is a number
             of positions.
-        **sizes: of the `Geometry`: model_dim, heads, head_dim, length.
+        **sizes: of the `Geometry`: model_dim, heads, head_dim, the training length
+            (512 unless given, also for what a scaling or a table takes from it), and
+            layer and layers of a scheme that differs by layer, such as `mix`.
 
     Raises:
         ConfigError: if the name, an option or a size is unknown or out of range.
@@ -70,8 +72,9 @@ def create(
     except TypeError as error:
         unknown = sizes.keys() - {field.name for field in fields(Geometry)}
         raise ConfigError(
-            f"create: sizes must be among model_dim, heads, head_dim and length, got "
-            f"{', '.join(sorted(unknown))}; options of a scheme stand in `options={{}}`"
+            f"create: sizes must be among model_dim, heads, head_dim, length, layer "
+            f"and layers, got {', '.join(sorted(unknown))}; options of a scheme stand "
+            f"in its label, as in rope:base=500000, or in `options={{}}`"
         ) from error
     variant = labelled(name)
     return Variant(variant.name, {**variant.options, **(options or {})}).build(geometry)

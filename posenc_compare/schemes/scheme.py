@@ -99,6 +99,11 @@ class Geometry:
         if self.head_dim == 0:
             object.__setattr__(self, "head_dim", self.model_dim // self.heads)
         self._check("head_dim")
+        if self.layer not in range(self.layers):
+            raise ConfigError(
+                f"geometry: layer must be at least 0 and below layers, got "
+                f"{self.layer!r} and {self.layers!r}"
+            )
 
     def _check(self, *names: str) -> None:
         for name in names:
