@@ -197,7 +197,9 @@ def test_what_was_not_tested_at_both_lengths_has_no_level() -> None:
     short = trained("short", 1.0, 1.0)
     for body in short:
         body["rows"] = body["rows"][:1]
-    empty = trained("empty", None, None)
+    empty = trained("empty", 1.0, None)
+    for body in empty:
+        body["rows"][0]["value"] = None
     bodies = [*trained("rope", 2.0, 2.0), *short, *empty, *other]
     assert card(bodies)["tape"]["level"] == "n/a"
     failed = [*bodies[:-1], {**other[-1], "status": "failed", "error": "boom"}]

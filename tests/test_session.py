@@ -1,6 +1,7 @@
 """A forward pass through a session: what is shared, what hooks see, and decoding."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.errors import ConfigError, HookError
-from posenc_compare.schemes import Call, Geometry, Scheme, Variant, create
+from posenc_compare.schemes import Call, Geometry, Scheme, Variant
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
 GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS, length=32)
@@ -73,8 +74,8 @@ def test_a_token_state_needs_the_input_of_the_layer() -> None:
 
 
 def test_a_scheme_that_differs_by_layer_serves_its_own_layer_alone() -> None:
-    def mixed(**sizes: int) -> Scheme:
-        return create("mix", model_dim=HEADS * WIDTH, heads=HEADS, **sizes)
+    def mixed(**layer: int) -> Scheme:
+        return Variant("mix").build(replace(GEOMETRY, **layer))
 
     session = Session(mixed(), IDS)
     session.attend(0, *heads())

@@ -136,7 +136,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         if one_text and not some and sum(map(_is_scored, end.values())) > 1
     ]
     lines += _lacking(cards, networks)
-    scored = [[mean for mean in end.values() if _is_scored(mean)] for end in ends]
+    scored = [[m for m in end.values() if m and m.values] for end in ends]
     seeds = [{frozenset(mean.values) for mean in some} for some in scored]
     if any(some and len(own) > 1 for some, own in zip(leading, seeds, strict=True)):
         lines.append("stars go by the seeds that every scheme has")

@@ -202,9 +202,9 @@ def in_style() -> Iterator[None]:
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(sns.plotting_context("paper", font_scale=0.8))
-        mpl.rcParams.update(sns.axes_style("ticks"))
-        mpl.rcParams.update(RC)
+        paper = sns.plotting_context("paper", font_scale=0.8)
+        chosen: dict[Any, Any] = {**paper, **sns.axes_style("ticks"), **RC}
+        mpl.rcParams.update(chosen)
         yield
 
 
