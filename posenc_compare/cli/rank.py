@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from posenc_compare.records.cells import Cell
     from posenc_compare.records.record import Record
     from posenc_compare.records.store import Store
+    from posenc_compare.run.comparison import Comparison
     from posenc_compare.show.format import Table
 
 MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation"
@@ -99,12 +100,11 @@ def reference_records(preset: str) -> "list[Record]":
 def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> int:
     from posenc_compare.records.labels import without_settings
     from posenc_compare.records.store import Store
-    from posenc_compare.run.comparison import plan_comparison
     from posenc_compare.show.differences import place_table
     from posenc_compare.show.scorecard import scorecard
 
     known = reference_records(preset)
-    comparison = plan_comparison(schemes, MEASURES, **chosen)
+    comparison = _planned(schemes, MEASURES, chosen)
     _check_text(known, comparison.cells)
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
     checked = dict.fromkeys(cell.variant.label for cell in comparison.cells)
@@ -138,12 +138,20 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     return int(any(bad.values()) or bool(results.failed))
 
 
-def _times(schemes: str, chosen: Body, store: "Store") -> "list[Record]":
-    """Return what steps cost here and now, those of `nope` for comparison."""
+def _planned(schemes: str, measures: str, chosen: Body) -> "Comparison":
+    """Plan cells; those that failed or were lost are computed again.
+
+    What made them fail may have been repaired where no key counts it.
+    """
     from posenc_compare.run.comparison import plan_comparison
 
-    again = {**chosen, "overwrite": True}
-    comparison = plan_comparison(f"{schemes},nope", "cost", **again)
+    planned = plan_comparison(schemes, measures, **chosen)
+    return replace(planned, work=replace(planned.work, retry="failed,lost"))
+
+
+def _times(schemes: str, chosen: Body, store: "Store") -> "list[Record]":
+    """Return what steps cost here and now, those of `nope` for comparison."""
+    comparison = _planned(f"{schemes},nope", "cost", {**chosen, "overwrite": True})
     say("steps are timed anew, with those of nope: times depend on the machine's load")
     with progress() as listen:
         comparison.compute(store, listen)
@@ -211,10 +219,8 @@ def _write(
 
 def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
     """Compute cells of the reference here and return how far their scores are off."""
-    from posenc_compare.run.comparison import plan_comparison
-
     wanted = {**chosen, "seeds": "0-0", "plugins": []}
-    comparison = plan_comparison(",".join(CONTROLS), "extrapolation", **wanted)
+    comparison = _planned(",".join(CONTROLS), "extrapolation", wanted)
     with progress() as listen:
         comparison.compute(store, listen)
     there = _scores(r for r in known if r.spec.seed == 0 and r.label in CONTROLS)

@@ -107,15 +107,18 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
     assert "4 of 4 scores compared, which differ by 0.25 bits or less" in err
 
 
-def test_a_scheme_that_cannot_be_trained_has_no_place(
-    ranked: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_scheme_that_cannot_be_trained_has_no_place_until_it_is_repaired(
+    ranked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "MEASURES", "extrapolation,uniqueness")
+    broken = tmp_path / "broken"  # which no key counts
+    broken.touch()
     text = DISGUISED.replace("disguised", "raising").replace("Disguised", "Raising")
     text = text.replace("        heads =", "        self.fail()\n        heads =")
-    text += """
+    text += f"""
     def fail(self):
-        if self.geometry.length == 32:
+        from pathlib import Path
+        if self.geometry.length == 32 and Path({str(broken)!r}).exists():
             raise RuntimeError("x")
 """
     code, out, err = ranked(text)
@@ -124,6 +127,9 @@ def test_a_scheme_that_cannot_be_trained_has_no_place(
     assert "raising uniqueness" not in err  # which has a record
     assert "Scorecard" not in out
     assert "place" not in out
+    broken.unlink()
+    code, out, err = ranked(text)
+    assert (code, "raising: place" in out) == (0, True)
 
 
 @pytest.mark.parametrize("preset", ["quick", "survey", "standard"])
