@@ -128,7 +128,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     show_parts(tables, format)
     _write([*every, *times], own, tables, labels, out)
     if lines := _differing(known, own):
-        lines.append(_control(known, chosen, store))
+        lines.append(_control(known, chosen, Store(out / "control")))
     for label, count in bad.items():
         if count:
             many = f"{count} check{'s' * (count != 1)}"
@@ -218,7 +218,10 @@ def _write(
 
 
 def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
-    """Compute cells of the reference here and return how far their scores are off."""
+    """Compute cells of the reference here and return how far their scores are off.
+
+    `store` is not that of the scheme, whose plots and tables would show them.
+    """
     wanted = {**chosen, "seeds": "0-0", "plugins": []}
     comparison = _planned(",".join(CONTROLS), "extrapolation", wanted)
     with progress() as listen:

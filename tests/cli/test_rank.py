@@ -12,7 +12,7 @@ from support.records import curve
 from posenc_compare.cli import rank as command
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell
-from posenc_compare.records.load import sound
+from posenc_compare.records.load import read_folder, sound
 from posenc_compare.run.comparison import compare
 from posenc_compare.settings.training import Training
 from posenc_compare.variants import Variant
@@ -83,9 +83,12 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(
 
 
 def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
-    ranked: Any, monkeypatch: pytest.MonkeyPatch
+    ranked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the machine differs, cells of the reference are computed here, too."""
+    """Where the machine differs, cells of the reference are computed here, too.
+
+    They are no part of the run, and a second command finds them.
+    """
     scores, changes = command._scores, iter([0.25])  # of the reference, which is first
 
     def changed(records: Any) -> dict[tuple[str, float | None], float]:
@@ -105,6 +108,12 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
     assert last.startswith("broken: its place may mean nothing: it failed ")
     assert "reference cells computed here (nope, alibi, seed 0)" in err
     assert "4 of 4 scores compared, which differ by 0.25 bits or less" in err
+    for part, labels in ((".", {"broken"}), ("control", {"alibi", "nope"})):
+        records = read_folder(tmp_path / "out" / part, print)
+        assert {r.label for r in records if r.measure == "extrapolation"} == labels
+    monkeypatch.setattr(command, "_check", lambda label, plugins: 0)
+    _, _, err = ranked(text)
+    assert f"2 cells, 0 to compute, records in {tmp_path / 'out' / 'control'}" in err
 
 
 def test_a_scheme_that_cannot_be_trained_has_no_place_until_it_is_repaired(
