@@ -448,11 +448,7 @@ def test_places_are_those_of_schemes_with_a_score_at_the_end() -> None:
         ["2", "rope"],
         ["", "learned"],
     ]
-    table = place_table(sound(records), "learned")
-    assert table.title.startswith("learned: no place")
-    assert [row[1] for row in table.rows] == ["alibi", "rope", "learned"]
     assert "without a score at 16: learned" in table.lines
-    assert table.lines[1] == "at 16: no test, 6 common seeds are needed"
 
 
 def test_schemes_of_equal_scores_are_in_the_order_of_names() -> None:
@@ -463,8 +459,25 @@ def test_schemes_of_equal_scores_are_in_the_order_of_names() -> None:
     assert names == drawn == ["alibi", "zz"]
 
 
-def test_a_scheme_without_scores_at_the_end_is_compared_where_it_has_some() -> None:
-    ended = [*trained("ended", 2.0, None), *trained("rope", 2.5, 3.0)]
-    x, compared = at_the_end(sound(ended), "ended")
-    assert x == 8
-    assert compared["rope"].mean == pytest.approx(0.5)
+@pytest.mark.parametrize(
+    ("first", "place", "tested"),
+    [(2.0, "place 1 of 2", "significantly better than 1"), (None, "no place", "no")],
+)
+def test_a_scheme_is_compared_at_the_longest_test_where_it_has_scores(
+    first: float | None, place: str, tested: str
+) -> None:
+    ended = trained("ended", 2.0, None)
+    for body in ended:
+        body["rows"][0]["value"] = first
+        body["rows"][1]["note"] = "not defined beyond 8"
+    records = sound([*ended, *trained("rope", 2.5, 3.0)])
+    x, compared = at_the_end(records, "ended")
+    table, end = place_table(records, "ended"), 8 if first else 16
+    assert x == end
+    assert table.title.startswith(f"ended: {place} by bits per byte at {end}")
+    assert any(line.startswith(f"at {end}: {tested}") for line in table.lines)
+    why = "places go by 8: ended has no score beyond (not defined beyond 8)"
+    assert (why in table.lines) == bool(first)
+    if first:
+        assert compared["rope"].mean == pytest.approx(0.5)
+        assert table.head == ["", "scheme", "at 8", "difference"]

@@ -176,19 +176,19 @@ def _without_p(columns: list[dict[str, Cell]]) -> Iterator[str]:
 
 
 def place_table(records: Iterable[Record], own: str) -> Table:
-    """Return the neighbours of a scheme by its score at the longest test.
+    """Return the neighbours of a scheme by its score at its longest test with one.
 
     There must be trainings of the scheme and of another.
     """
     curves = _curves(records)
-    ends = min(curves[own]), max(curves[own])
+    first, last = min(curves[own]), _end(curves[own])
+    ends = [*dict.fromkeys((first, last))]
     compared = {x: _compared(curves, own, x) for x in ends}
     leads = {}  # how far `own` is ahead, over common seeds; if it has none, scores
     for x in ends:
         leads[x] = {own: 0.0, **{k: one.mean for k, one in compared[x].items()}}
         if not curves[own][x].values:
             leads[x] = {k: curve[x].mean for k, curve in curves.items() if x in curve}
-    first, last = ends
 
     def score(name: str) -> list[float]:
         found = (leads[x].get(name, math.nan) for x in (last, first))
@@ -211,6 +211,10 @@ def place_table(records: Iterable[Record], own: str) -> Table:
             row.append(other.cell() if other else "" if name == own else Cell())
         rows.append(row)
     lines = [_sentence(x, compared[x].values()) for x in ends]
+    longest = curves[own][max(curves[own])]
+    if last < longest.x:
+        why = f" ({longest.note})" if longest.note else ""
+        lines.append(f"places go by {last:g}: {own} has no score beyond{why}")
     for x in ends:
         none = [k for k in ranked if x not in curves[k] or not curves[k][x].values]
         if none:
@@ -225,7 +229,7 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     ]
     place = f"place {at + 1} of {len(scored)}" if placed else "no place"
     return Table(
-        f"{own}: {place} by bits per byte at {ends[1]:g}",
+        f"{own}: {place} by bits per byte at {last:g}",
         ["", "scheme", *(text for x in ends for text in (f"at {x:g}", "difference"))],
         rows,
         max(mean.n for mean in curves[own].values()),
@@ -241,9 +245,13 @@ def at_the_end(
     They are the scores of other schemes less its own.
     """
     curves = _curves(records)
-    scored = [x for x, mean in curves[own].items() if mean.values]
-    x = max(scored or curves[own])
+    x = _end(curves[own])
     return x, _compared(curves, own, x)
+
+
+def _end(curve: Mapping[float, Mean]) -> float:
+    """Return the longest test with a score, or the longest if none has one."""
+    return max([x for x, mean in curve.items() if mean.values] or curve)
 
 
 def _curves(records: Iterable[Record]) -> dict[str, dict[float, Mean]]:
