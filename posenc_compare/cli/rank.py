@@ -13,6 +13,7 @@ import typer
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import counted, progress, say, show_parts
 from posenc_compare.cli.options import with_options
+from posenc_compare.cli.run import say_stopped
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.settings.canonical import Body
@@ -110,9 +111,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     checked = dict.fromkeys(cell.variant.label for cell in comparison.cells)
     bad = {label: _check(label, plugins) for label in checked}
     store = Store(out)
-    with progress() as listen:
-        if comparison.compute(store, listen):
-            return 130
+    _compute(comparison, store)
     results = comparison.results(store, say, arrays=False)
     own = [without_settings(one) for one in results.records if one.status == "ok"]
     labels = list(dict.fromkeys(record.label for record in own))
@@ -149,12 +148,20 @@ def _planned(schemes: str, measures: str, chosen: Body) -> "Comparison":
     return replace(planned, work=replace(planned.work, retry="failed,lost"))
 
 
+def _compute(comparison: "Comparison", store: "Store") -> None:
+    """Compute what is missing; if that is stopped, end the command."""
+    with progress() as listen:
+        stopped_by = comparison.compute(store, listen)
+    if stopped_by:
+        say_stopped(comparison, store, stopped_by)
+        raise typer.Exit(130)
+
+
 def _times(schemes: str, chosen: Body, store: "Store") -> "list[Record]":
     """Return what steps cost here and now, those of `nope` for comparison."""
     comparison = _planned(f"{schemes},nope", "cost", {**chosen, "overwrite": True})
     say("steps are timed anew, with those of nope: times depend on the machine's load")
-    with progress() as listen:
-        comparison.compute(store, listen)
+    _compute(comparison, store)
     return comparison.results(store, say, arrays=False).records
 
 
@@ -224,8 +231,7 @@ def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
     """
     wanted = {**chosen, "seeds": "0-0", "plugins": []}
     comparison = _planned(",".join(CONTROLS), "extrapolation", wanted)
-    with progress() as listen:
-        comparison.compute(store, listen)
+    _compute(comparison, store)
     there = _scores(r for r in known if r.spec.seed == 0 and r.label in CONTROLS)
     here = _scores(comparison.results(store, say, arrays=False).records)
     both = there.keys() & here.keys()

@@ -128,11 +128,7 @@ def run_comparison(
         table = scorecard(recorded())
         if table and format not in NUMBERS:
             show_parts([table], format)
-        cells = comparison.cells
-        left = len(comparison.missing(store))
-        say(f"stopped by {stopped_by}: {left} of {len(cells)} cells are missing")
-        say(f"`posenc-compare table {store.folder}` shows the records so far")
-        _say_how_to_go_on()
+        say_stopped(comparison, store, stopped_by)
         return 130
     counts = _show_results(comparison, store, format)
     bad = counts["failed"] + counts["lost"]
@@ -244,6 +240,14 @@ def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
             say(f"about {time}{what}, {count}, estimated from the records of {source}")
             return
     say(f"{own}: no records of these sizes to estimate the time from")
+
+
+def say_stopped(comparison: "Comparison", store: "Store", stopped_by: str) -> None:
+    """Print what a run that was stopped has left to do, and how to go on."""
+    left, cells = len(comparison.missing(store)), len(comparison.cells)
+    say(f"stopped by {stopped_by}: {left} of {cells} cells are missing")
+    say(f"`posenc-compare table {store.folder}` shows the records so far")
+    _say_how_to_go_on()
 
 
 def _say_how_to_go_on(more: str = "") -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from support.records import curve
 
 from posenc_compare.cli import rank as command
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.load import read_folder, sound
-from posenc_compare.run.comparison import compare
+from posenc_compare.run.comparison import Comparison, compare
 from posenc_compare.settings.training import Training
 from posenc_compare.variants import Variant
 
@@ -139,6 +140,28 @@ def test_a_scheme_that_cannot_be_trained_has_no_place_until_it_is_repaired(
     broken.unlink()
     code, out, err = ranked(text)
     assert (code, "raising: place" in out) == (0, True)
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_an_interruption_ends_it_and_says_how_to_go_on(
+    ranked: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    before: int,
+) -> None:
+    """Whether cells of the scheme, times or cells of the reference are computed."""
+    stops = iter([*before * [""], "SIGINT"])
+    monkeypatch.setattr(Comparison, "compute", lambda *_: next(stops))
+    monkeypatch.setattr(command, "_check", lambda label, plugins: 0)
+    monkeypatch.setattr(command, "_differing", lambda known, own: ["torch differs"])
+    with pytest.raises(typer.Exit) as ended:
+        ranked(DISGUISED.replace("disguised", f"stopped_{before}"))
+    assert ended.value.exit_code == 130
+    *_, stopped, shown, again = capsys.readouterr().err.splitlines()
+    assert stopped.startswith("stopped by SIGINT: ")
+    assert stopped.endswith(" cells are missing")
+    assert shown.endswith("shows the records so far")
+    assert again.startswith("to go on: posenc-compare")
 
 
 @pytest.mark.parametrize("preset", ["quick", "survey", "standard"])
