@@ -15,6 +15,7 @@ from posenc_compare.cli.console import counted, progress, say, show_parts
 from posenc_compare.cli.options import with_options
 from posenc_compare.cli.run import say_stopped
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import Work
@@ -101,8 +102,9 @@ def reference_records(preset: str) -> "list[Record]":
 def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> int:
     from posenc_compare.records.labels import without_settings
     from posenc_compare.records.store import Store
-    from posenc_compare.show.differences import place_table
+    from posenc_compare.show.differences import place_table, unplaced_table
     from posenc_compare.show.scorecard import scorecard
+    from posenc_compare.show.tables import without_result, write_tables
 
     known = reference_records(preset)
     comparison = _planned(schemes, MEASURES, chosen)
@@ -113,27 +115,32 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     store = Store(out)
     _compute(comparison, store)
     results = comparison.results(store, say, arrays=False)
-    own = [without_settings(one) for one in results.records if one.status == "ok"]
-    labels = list(dict.fromkeys(record.label for record in own))
-    times = _times(schemes, chosen, store)
     # Documents of the text are known of these records alone.
-    own = [replace(record, arrays={}) for record in own]
+    own = [replace(without_settings(one), arrays={}) for one in results.records]
+    times = _times(schemes, chosen, store)
+    labels = [clean(label, SHORT) for label in checked]
     others = [r for r in known if r.label not in labels and r.measure != "cost"]
     every = [*others, *own]
+    scored = [r for r in own if r.task and r.status == "ok"]
+    facts = _differing(known, scored)
+    if facts:
+        facts.append(_control(known, chosen, Store(out / "control")))
+    placed = [k for k in labels if any(r.label == k for r in scored)]
+    places = {}
+    for label in labels:
+        made = place_table if label in placed else unplaced_table
+        found = made(every, label)
+        places[label] = replace(found, lines=(*found.lines, *facts))
     card = scorecard([*own, *times], labels)
-    # A scheme whose trainings failed has no place.
-    labels = [k for k in labels if any(r.label == k and r.task for r in own)]
-    tables = [*filter(None, [card]), *(place_table(every, label) for label in labels)]
+    failed = without_result([r for r in own if r.label in placed])
+    tables = [*filter(None, [card]), *places.values(), *failed]
     show_parts(tables, format)
-    _write([*every, *times], own, tables, labels, out)
-    if lines := _differing(known, own):
-        lines.append(_control(known, chosen, Store(out / "control")))
+    written = write_tables(own, out, tables)
+    _write([*every, *times], places, placed, out, written)
     for label, count in bad.items():
         if count:
             many = f"{count} check{'s' * (count != 1)}"
-            lines.append(f"{label}: its place may mean nothing: it failed {many} above")
-    for line in lines:
-        say(line)
+            say(f"{label}: its place may mean nothing: it failed {many} above")
     return int(any(bad.values()) or bool(results.failed))
 
 
@@ -197,28 +204,30 @@ def _check(label: str, plugins: list[str]) -> int:
 
 def _write(
     every: "list[Record]",
-    own: "list[Record]",
-    tables: "list[Table]",
-    labels: list[str],
+    places: "dict[str, Table]",
+    placed: list[str],
     out: Path,
+    written: list[Path],
 ) -> None:
-    """Write the tables, a plot of the place of each scheme, and a page with both."""
+    """Write a plot of the place of each scheme that has one, and a page of all.
+
+    Then the names of these files are printed after those `written` before.
+    """
     from posenc_compare.records.files import write_file
     from posenc_compare.show.plots.place import place_plot
     from posenc_compare.show.report import Plate, report_html
-    from posenc_compare.show.tables import write_tables
     from posenc_compare.show.tasks import page_name
 
-    written = write_tables(own, out, tables)
     plates = []
-    for label in labels:
+    for label in placed:
         image = place_plot(every, label)
         path = out / f"place-{page_name(label)}.png"
         write_file(path, image)
         caption = "Scores less those of the scheme, at the length that the axis names."
         plates.append(Plate(path.stem, caption, "extrapolation", image))
         written.append(path)
-    page = report_html(every, f"{', '.join(labels)} among all schemes", plates)
+    title = f"{', '.join(places)} among all schemes"
+    page = report_html(every, title, plates, [*places.values()])
     write_file(out / "rank.html", page.encode())
     for path in [*written, out / "rank.html"]:
         say(str(path))
@@ -240,8 +249,7 @@ def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
     off = max(abs(here[place] - there[place]) for place in both)
     return (
         f"reference cells computed here ({', '.join(CONTROLS)}, seed 0): {len(both)} "
-        f"of {len(there)} scores compared, which differ by {off:.2g} bits or less; "
-        f"means over six seeds differ less"
+        f"of {len(there)} scores compared, which differ by {off:.2g} bits or less"
     )
 
 

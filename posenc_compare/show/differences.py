@@ -4,6 +4,7 @@ The one is a baseline, or a scheme whose place among all others is asked for.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Floats, Mean
 from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.setting import texts_of
-from posenc_compare.show.tables import by_x, without_number
+from posenc_compare.show.tables import by_x, without_number, without_result
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
@@ -235,6 +236,18 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         max(mean.n for mean in curves[own].values()),
         tuple(lines),
     )
+
+
+def unplaced_table(records: Iterable[Record], own: str) -> Table:
+    """Return the cells without a result of a scheme that no training placed."""
+    some = [record for record in records if record.label == own]
+    counts = Counter(record.status for record in some if record.task)
+    total = counts.total()
+    why = ", ".join(f"{n} of {total} trainings {s}" for s, n in counts.items())
+    title = f"{own}: no place: {why or 'no training has a record'}"
+    for table in without_result(some):
+        return replace(table, name=title)
+    return Table(title, ["scheme"], [[own]])
 
 
 def at_the_end(

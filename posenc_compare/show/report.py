@@ -79,12 +79,21 @@ def write_report(
         raise StoreError(f"{path}: must take a report, got {error}") from error
 
 
-def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ()) -> str:
-    """Return the page of records, as `load_records` returns them."""
+def report_html(
+    records: list[Record],
+    title: str,
+    plates: Sequence[Plate] = (),
+    first: Iterable[Table] = (),
+) -> str:
+    """Return the page of records, as `load_records` returns them.
+
+    Tables `first` stand before its own.
+    """
     tables = enumerate(display_tables(records))
     sections = [Section(f"table-{i}", table) for i, table in tables]
     if card := scorecard(records):
         sections.insert(0, Section("scorecard", card))
+    sections[:0] = [Section(f"first-{i}", table) for i, table in enumerate(first)]
     tasks = {
         task: [Section(f"task-{i}-{j}", table) for j, table in enumerate(own)]
         for i, (task, own) in enumerate(task_tables(records).items())

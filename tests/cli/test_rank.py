@@ -107,8 +107,11 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
     assert "broken: place" in out
     last = err.splitlines()[-1]
     assert last.startswith("broken: its place may mean nothing: it failed ")
-    assert "reference cells computed here (nope, alibi, seed 0)" in err
-    assert "4 of 4 scores compared, which differ by 0.25 bits or less" in err
+    files = ("table.md", "table.tex", "rank.html")
+    for shown in (out, *((tmp_path / "out" / name).read_text() for name in files)):
+        assert "torch differs" in shown
+        assert "reference cells computed here (nope, alibi, seed 0)" in shown
+        assert "4 of 4 scores compared, which differ by 0.25 bits or less" in shown
     for part, labels in ((".", {"broken"}), ("control", {"alibi", "nope"})):
         records = read_folder(tmp_path / "out" / part, print)
         assert {r.label for r in records if r.measure == "extrapolation"} == labels
@@ -136,7 +139,15 @@ def test_a_scheme_that_cannot_be_trained_has_no_place_until_it_is_repaired(
     assert "raising extrapolation seed 0: RuntimeError at mine.py:" in err
     assert "raising uniqueness" not in err  # which has a record
     assert "Scorecard" not in out
-    assert "place" not in out
+    none = "raising: no place: 6 of 6 trainings failed"
+    folder = tmp_path / "out"
+    files = [folder / name for name in ("table.md", "table.tex", "rank.html")]
+    for shown in (out, *(file.read_text() for file in files)):
+        assert none in shown
+        assert shown.count("RuntimeError at mine.py:") >= 6
+    page = files[-1].read_text()
+    assert "<title>raising among all schemes</title>" in page
+    assert "None: every cell has its result." not in page
     broken.unlink()
     code, out, err = ranked(text)
     assert (code, "raising: place" in out) == (0, True)
