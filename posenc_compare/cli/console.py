@@ -5,6 +5,7 @@ and bars is imported when one is drawn: a refusal needs none of it.
 """
 
 import json
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from posenc_compare.records.record import Record
+    from posenc_compare.records.store import Store
+    from posenc_compare.run.comparison import Comparison
     from posenc_compare.run.scheduler import Event
     from posenc_compare.show.format import Places, Table
 
@@ -31,6 +34,19 @@ CARD = 3.0  # seconds between two drawings of what there is so far
 def say(text: str) -> None:
     """Print one line to stderr, beside the result of the command."""
     print(clean(text), file=sys.stderr, flush=True)
+
+
+def say_stopped(comparison: "Comparison", store: "Store", stopped_by: str) -> None:
+    """Print what a run that was stopped has left to do, and how to go on."""
+    left, cells = len(comparison.missing(store)), len(comparison.cells)
+    say(f"stopped by {stopped_by}: {left} of {cells} cells are missing")
+    say(f"`posenc-compare table {store.folder}` shows the records so far")
+    say_how_to_go_on()
+
+
+def say_how_to_go_on(more: str = "") -> None:
+    """Print the command itself, with more words."""
+    say(f"to go on: {shlex.join(['posenc-compare', *sys.argv[1:]])}{more}")
 
 
 def tell(text: str) -> None:

@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import counted, progress, say, show_parts
+from posenc_compare.cli.console import (
+    counted,
+    progress,
+    say,
+    say_stopped,
+    show_parts,
+)
 from posenc_compare.cli.options import with_options
-from posenc_compare.cli.run import say_stopped
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.registry import SCHEMES, add_plugin

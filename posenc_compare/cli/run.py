@@ -1,14 +1,20 @@
 """The commands that compute a comparison and show it."""
 
-import shlex
-import sys
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import NUMBERS, progress, say, show, show_parts
+from posenc_compare.cli.console import (
+    NUMBERS,
+    progress,
+    say,
+    say_how_to_go_on,
+    say_stopped,
+    show,
+    show_parts,
+)
 from posenc_compare.cli.list import report_broken
 from posenc_compare.cli.options import COMMON, WORK, Format, with_options
 from posenc_compare.cli.table import show_tables
@@ -138,7 +144,7 @@ def run_comparison(
         said = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
         say(f"of {len(comparison.keys)} cells: {said}")
         again = bad and not comparison.work.statuses()
-        _say_how_to_go_on(" --retry failed,lost" if again else "")
+        say_how_to_go_on(" --retry failed,lost" if again else "")
     _say_unchecked(comparison)
     report_broken()
     return int(bool(bad or without))
@@ -240,15 +246,3 @@ def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
             say(f"about {time}{what}, {count}, estimated from the records of {source}")
             return
     say(f"{own}: no records of these sizes to estimate the time from")
-
-
-def say_stopped(comparison: "Comparison", store: "Store", stopped_by: str) -> None:
-    """Print what a run that was stopped has left to do, and how to go on."""
-    left, cells = len(comparison.missing(store)), len(comparison.cells)
-    say(f"stopped by {stopped_by}: {left} of {cells} cells are missing")
-    say(f"`posenc-compare table {store.folder}` shows the records so far")
-    _say_how_to_go_on()
-
-
-def _say_how_to_go_on(more: str = "") -> None:
-    say(f"to go on: {shlex.join(['posenc-compare', *sys.argv[1:]])}{more}")
