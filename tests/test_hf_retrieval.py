@@ -1,6 +1,7 @@
 """Retrieval: texts with needles, readers whose score is known, and whole runs."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +326,39 @@ def test_a_length_within_the_trained_one_needs_no_evidence(
     found = json.loads(posenc(*given, "--format", "json").stdout)
     assert (found["verdict"], found["rule"]) == (nothing, "as trained")
     assert found["rope_parameters"]["rope_type"] == "default"
+
+
+def test_code_in_a_folder_that_is_not_run_has_one_line(
+    posenc: Any, place: Path, corpus: str, tmp_path: Path
+) -> None:
+    own = shutil.copytree(place, tmp_path / "own")
+    path = own / "config.json"
+    stated = json.loads(path.read_text())
+    named = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
+    path.write_text(json.dumps({**stated, "auto_map": named}))
+    (own / "own.py").write_text("raise SystemExit(77)")
+    line = (
+        f"{own}: names code of its own (auto_map), which is not run; this is about the "
+        f"model type llama of transformers; in Python, hf.check(model) checks a loaded "
+        f"model\n"
+    )
+    asked = ("--lengths", "1024,2048", "--corpus", corpus, "--dry-run")
+    for command, *words in (
+        ("check",),
+        ("describe",),
+        ("evaluate", *asked),
+        ("evaluate", "--retrieval", *asked),
+        ("recommend", "--length", "64"),
+        ("convert", "--layout", "adjacent", "--out", tmp_path / "copy"),
+    ):
+        done = posenc("hf", command, own, *words)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.startswith(line)
+        assert done.stderr.count("auto_map") == 1
+    path.write_text(
+        json.dumps({**stated, "auto_map": {"AutoTokenizer": ["own", None]}})
+    )
+    assert posenc("hf", "describe", own).stderr == ""
 
 
 def test_a_longer_text_needs_evidence(posenc: Any, place: Path) -> None:

@@ -116,7 +116,7 @@ def recommend(
     from posenc_compare.records.load import load_records
     from posenc_compare.show.retrieval import Advice, advice
 
-    aim = target(model, length)
+    aim = target(model, length, say)
     within = aim.factor == 1
     if within:
         found = Advice((AS_TRAINED,), (), (), "")
@@ -174,7 +174,7 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
     from posenc_compare.hf.describe import describe as described
 
-    found = described(configuration_in(local_place(model, DESCRIBED)))
+    found = described(configuration_in(local_place(model, DESCRIBED), say))
     exact = format is Format.json
     rows = [
         {
@@ -228,7 +228,7 @@ def check(
 
     disable_progress_bar()  # of the weights that are loaded
     place = local_place(model, READ)
-    config = configuration_in(place)
+    config = configuration_in(place, say)
     loaded, unread = load(place, config)
     if unread:
         say(f"{model}: {len(unread)} weights are not read, the first is {unread[0]}")
@@ -273,7 +273,7 @@ def convert(
 
     place = local_place(model, READ)
     copy = Path(out or f"{Path(model).resolve().name}-{layout}")
-    found = converted(place, layout, copy)  # type: ignore[arg-type]
+    found = converted(place, layout, copy, say)  # type: ignore[arg-type]
     tensors = Counter((p.kind, p.width, p.rotated) for p in found.values())
     body = [
         [kind, number, width, rotated]
@@ -281,7 +281,7 @@ def convert(
     ]
     head = ["module", "tensors", "channels of a head", "rotated"]
     show(f"{copy}: reordered for {layout} pairs", head, body, format)
-    own = configuration_in(copy)
+    own = configuration_in(copy, lambda line: None)
     if getattr(own, CONVERTED, ""):
         say(
             f"transformers reads this copy wrongly until "

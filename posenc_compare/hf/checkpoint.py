@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from transformers.utils import logging
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.candidates import RULES
+from posenc_compare.records.labels import Warn
 
 DESCRIBED = ("*.json",)  # configuration, without weights
 READ = (*DESCRIBED, "*.safetensors", "*.model", "*.txt", "*.jinja")
 BASES = ("rope_theta", "rotary_emb_base", "rope_base")
 NUMBERS = (*BASES, "factor", "partial_rotary_factor", "rotary_pct", "beta_fast")
+CODE = ("AutoConfig", "AutoModel")  # kinds in `auto_map`, without tokenizers
 HEADS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")  # with logits of each token
 
 
@@ -56,8 +59,12 @@ def sha256_of(place: Path) -> str:
     return whole.hexdigest()
 
 
-def configuration_in(place: Path) -> Any:
-    """Return the configuration of a checkpoint."""
+def configuration_in(place: Path, warn: Warn = warnings.warn) -> Any:
+    """Return the configuration of a checkpoint.
+
+    `warn` gets a line if the configuration names code in the folder: transformers reads
+    it as a type of its own then.
+    """
     given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
     folder = place.parent if given else place
     path = folder / "config.json"
@@ -66,7 +73,7 @@ def configuration_in(place: Path) -> Any:
     if not given:
         _check_config(path)
     try:
-        return AutoConfig.from_pretrained(folder, trust_remote_code=False, **given)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **given)
     except Exception as error:  # whatever a configuration makes transformers raise
         reason = reason_of(error)
         if "trust_remote_code" in str(error):
@@ -75,6 +82,14 @@ def configuration_in(place: Path) -> Any:
             f"{place.name}: configuration must be one that transformers reads, got "
             f"{reason}"
         ) from error
+    named = getattr(config, "auto_map", None)
+    if isinstance(named, dict) and any(kind.startswith(CODE) for kind in named):
+        warn(
+            f"{place}: names code of its own (auto_map), which is not run; this is "
+            f"about the model type {config.model_type} of transformers; in Python, "
+            f"hf.check(model) checks a loaded model"
+        )
+    return config
 
 
 def _check_config(path: Path) -> None:

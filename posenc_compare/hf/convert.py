@@ -12,6 +12,7 @@ queries and keys. Types, names and other files stay.
 import json
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
 from posenc_compare.hf.rotary import check_text
 from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
+from posenc_compare.records.labels import Warn
 from posenc_compare.schemes.shared.rotation import PAIRS, Layout
 from posenc_compare.validate import check_choice
 
@@ -86,7 +88,9 @@ class Part:
         return turned.reshape(tensor.shape)
 
 
-def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
+def convert(
+    folder: Path, to: Layout, out: Path, warn: Warn = warnings.warn
+) -> dict[str, Part]:
     """Write a copy of a checkpoint with the other layout of rotary pairs.
 
     transformers has one layout for each type of model. A copy with the other one states
@@ -98,6 +102,7 @@ def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
         folder: of a causal model of text, with `config.json` and safetensors.
         to: layout of the copy.
         out: folder of the copy, which must not exist.
+        warn: gets a line if the folder names code of its own, which is not run.
 
     Returns:
         The converted tensors, by name.
@@ -119,7 +124,7 @@ def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
             f"model must be a folder with safetensors, got {folder.name[:200]!r}"
         )
     shards = _shards(folder)
-    config = configuration_in(folder)
+    config = configuration_in(folder, warn)
     own, parts, names = _parts(config)
     if getattr(config, CONVERTED, own) == to:
         raise ConfigError(

@@ -86,7 +86,8 @@ class _Plan:
         self.work = Work(**{"device": "auto", **work})
         check_whole("windows", windows, 1, 1 << 16)
         self.place = local_place(model, READ)
-        config = configuration_in(self.place)
+        self.notes: list[str] = []  # of its configuration
+        config = configuration_in(self.place, self.notes.append)
         self.variant, self.rope_type, self.trained = one_rope(config)
         self.geometry = geometry_of(config.get_text_config(), self.trained)
         _check_tokenizer(self.place)
@@ -120,7 +121,7 @@ class _Plan:
         return Comparison(cells, work, name=name, remarks=remarks)
 
     def remarks(self, longest: int, rules: str) -> tuple[str, ...]:
-        """Return why nothing is evaluated under a rule, if nothing is."""
+        """Return notes, and why nothing is evaluated under a rule, if nothing is."""
         kind, beyond = self.rope_type, max(longest, 2 * self.trained)
         scales = rules_for(self.variant.build(self.geometry), beyond, rules)
         if not scales and rules != "all":
@@ -129,12 +130,13 @@ class _Plan:
                 f"({kind}), got {rules[:40]!r}"
             )
         if scales and longest > self.trained:
-            return ()
+            return (*self.notes,)
         why = f"its configuration already scales rope ({kind})"
         if scales:
             why = f"no length is above its trained length of {self.trained}; --lengths "
             why += f"{self.trained},{2 * self.trained} would work"
-        return (f"{self.place.name} is evaluated as trained, without rules: {why}",)
+        line = f"{self.place.name} is evaluated as trained, without rules: {why}"
+        return (*self.notes, line)
 
 
 def _check_tokenizer(place: Path) -> None:

@@ -1,5 +1,6 @@
 """A rule for a longer text as a scheme, and as the configuration of transformers."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_plac
 from posenc_compare.hf.rotary import one_rope
 from posenc_compare.hf.rules import AS_TRAINED, variants_for
 from posenc_compare.hf.sizes import geometry_of
+from posenc_compare.records.labels import Warn
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.validate import check_whole
 
@@ -58,10 +60,13 @@ class Target:
         return found | (LLAMA3 if rule == "llama3" else {})
 
 
-def target(model: str, length: int) -> Target:
-    """Return a model and a length that it is to read; no weights are loaded."""
+def target(model: str, length: int, warn: Warn = warnings.warn) -> Target:
+    """Return a model and a length that it is to read; no weights are loaded.
+
+    `warn` is as in `configuration_in`.
+    """
     check_whole("length", length, 1, 1 << 24)
-    config = configuration_in(local_place(model, DESCRIBED))
+    config = configuration_in(local_place(model, DESCRIBED), warn)
     own, kind, trained = one_rope(config)
     if "scaling" in own.options:
         raise ConfigError(
