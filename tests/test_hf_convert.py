@@ -6,6 +6,7 @@ rotation of another model, and must have the logits of the original.
 
 import importlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,52 @@ def test_a_converted_copy_is_not_read_with_the_other_pairs(
         hf.check(model)
     (row,) = hf.describe(model.config)
     assert row.note.startswith("weights are for adjacent pairs")
+
+
+BASE = {"rope_type": "default", "rope_theta": 5e5}
+LLAMA3 = {
+    **BASE,
+    "rope_type": "llama3",
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("Llama", {**GROUPED, "rope_parameters": BASE}),
+        ("Llama", {**GROUPED, "rope_parameters": LLAMA3}),
+        ("SmolLM3", {**GROUPED, "no_rope_layers": [1, 0]}),
+        ("Glm", {**WIDE, "partial_rotary_factor": 0.5}),
+    ],
+)
+def test_the_call_that_the_command_names_gives_the_logits_of_the_original(
+    name: str, more: dict[str, Any], posenc: Any, tmp_path: Path
+) -> None:
+    model, layout = model_of(name, more), "half" if name == "Glm" else "adjacent"
+    model.save_pretrained(tmp_path / "own")
+    words = ("--layout", layout, "--out", tmp_path / "copy")
+    said = posenc("hf", "convert", tmp_path / "own", *words).stderr
+    call = re.fullmatch(
+        r"transformers reads this copy wrongly until "
+        r'`hf\.apply\(model, "([^"]+)"\)`\n',
+        said,
+    )
+    assert call
+    copy, own = loaded(tmp_path / "copy"), logits(model)
+    hf.apply(copy, call[1])
+    assert (logits(copy) - own).abs().max() < 1e-5 * own.abs().max()
+
+
+def test_two_ropes_of_a_copy_are_not_named_as_one(posenc: Any, tmp_path: Path) -> None:
+    stated = {**GROUPED, "layer_types": ["sliding_attention", "full_attention"]}
+    model_of("Gemma3", stated).save_pretrained(tmp_path / "own")
+    words = ("--layout", "adjacent", "--out", tmp_path / "copy")
+    said = posenc("hf", "convert", tmp_path / "own", *words).stderr
+    assert said.endswith("hf.apply with the rope of each layer and layout=adjacent\n")
 
 
 def test_an_index_beside_whole_weights_is_not_read(tmp_path: Path) -> None:

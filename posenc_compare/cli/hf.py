@@ -267,9 +267,9 @@ def convert(
     Meta's Llama. transformers still rotates the original pairs, so its logits for the
     copy are wrong.
     """
-    from posenc_compare.hf.checkpoint import READ, configuration_in, local_place
+    from posenc_compare.hf.checkpoint import READ, local_place
     from posenc_compare.hf.convert import convert as converted
-    from posenc_compare.hf.places import CONVERTED
+    from posenc_compare.hf.convert import cure
 
     place = local_place(model, READ)
     copy = Path(out or f"{Path(model).resolve().name}-{layout}")
@@ -281,10 +281,6 @@ def convert(
     ]
     head = ["module", "tensors", "channels of a head", "rotated"]
     show(f"{copy}: reordered for {layout} pairs", head, body, format)
-    own = configuration_in(copy, lambda line: None)
-    if getattr(own, CONVERTED, ""):
-        say(
-            f"transformers reads this copy wrongly until "
-            f'`hf.apply(model, "rope:layout={layout}")` with the base of the model'
-        )
+    if call := cure(copy):
+        say(f"transformers reads this copy wrongly until {call}")
     return 0

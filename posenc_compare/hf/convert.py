@@ -27,6 +27,7 @@ from posenc_compare.convert import rope_layout
 from posenc_compare.errors import ConfigError, ShapeError, StoreError
 from posenc_compare.hf.candidates import length_limits
 from posenc_compare.hf.checkpoint import configuration_in
+from posenc_compare.hf.describe import describe
 from posenc_compare.hf.measure import EXACT, UNMET, Rotation, layers_of, meet, rotations
 from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
 from posenc_compare.hf.rotary import check_text
@@ -35,6 +36,7 @@ from posenc_compare.hf.tiny import tiny
 from posenc_compare.records.labels import Warn
 from posenc_compare.schemes.shared.rotation import PAIRS, Layout
 from posenc_compare.validate import check_choice
+from posenc_compare.variants import Variant
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 OTHERS = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack", "*.safetensors")
@@ -144,6 +146,23 @@ def convert(
     except OSError as error:
         raise StoreError(f"{out}: must be writable, got {error}") from error
     return found
+
+
+def cure(folder: Path) -> str:
+    """Return the call after which transformers reads a copy rightly.
+
+    It is empty if transformers has the layout of the copy.
+    """
+    config = configuration_in(folder, lambda line: None)
+    layout = getattr(config, CONVERTED, "")
+    if not layout:
+        return ""
+    turning = [row for row in describe(config) if row.kind == "rotary"]
+    if len(turning) != 1 or turning[0].variant is None:
+        return f"hf.apply with the rope of each layer and layout={layout}"
+    own = turning[0].variant
+    label = Variant(own.name, {**own.options, "layout": layout}).label
+    return f'`hf.apply(model, "{label}")`'
 
 
 def _other(layout: Layout) -> Layout:
