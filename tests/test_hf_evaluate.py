@@ -213,6 +213,14 @@ def test_windows_are_spread_and_stay_where_they_are_as_more_are_read() -> None:
         (["--retrieval", "--lengths", "9,x"], "lengths must be whole numbers by comma"),
         (["--retrieval", "--lengths", "999999"], "must hold out 7999992 bytes"),
         (
+            ["--retrieval", "--lengths", "512,64"],
+            "lengths must have room for 15 needles, got 64; ",
+        ),
+        (
+            ["--retrieval", "--lengths", "512", "--needles", "5"],
+            "needles must be at most 4, got 5",
+        ),
+        (
             ["--retrieval", "--lengths", "64", "--rules", "nkt"],
             "rules must be all, or of ",
         ),

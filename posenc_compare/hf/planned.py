@@ -15,6 +15,7 @@ from posenc_compare.hf.checkpoint import (
     reason_of,
     sha256_of,
 )
+from posenc_compare.hf.needles import needles_for
 from posenc_compare.hf.retrieval import filler_of
 from posenc_compare.hf.rotary import one_rope
 from posenc_compare.hf.rules import rules_for, variants_for
@@ -28,6 +29,7 @@ from posenc_compare.run.plan import graphics_of
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.checkpoint import Checkpoint, lengths_of
 from posenc_compare.settings.retrieval import Retrieval
+from posenc_compare.settings.seeds import stream_seed
 from posenc_compare.settings.table import Work
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.validate import check_whole
@@ -73,6 +75,7 @@ def retrieval(
             filler_of(setting, filler)
     remarks = plan.remarks(read[-1], rules)
     variants = variants_for(plan.variant, plan.geometry, read[-1], rules)
+    _check_room(_tokenizer(plan.place), settings[0], windows)  # the shortest
     pairs = [(one, setting) for setting in settings for one in variants.values()]
     return plan.comparison("retrieval", pairs, windows, remarks)
 
@@ -90,7 +93,8 @@ class _Plan:
         config = configuration_in(self.place, self.notes.append)
         self.variant, self.rope_type, self.trained = one_rope(config)
         self.geometry = geometry_of(config.get_text_config(), self.trained)
-        _check_tokenizer(self.place)
+        if self.place.is_dir():  # refused before anything is computed
+            _tokenizer(self.place)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -139,12 +143,21 @@ class _Plan:
         return (*self.notes, line)
 
 
-def _check_tokenizer(place: Path) -> None:
-    """Refuse a folder without a tokenizer before anything is computed."""
-    if not place.is_dir():
-        return
+def _check_room(tokenizer: Any, setting: Retrieval, windows: int) -> None:
+    """Refuse a length without room for its needles before anything is computed."""
+    for seed in range(windows):
+        one = replace(setting, seed=seed)
+        for filler in one.read_fillers:
+            text, drawn = filler_of(one, filler), stream_seed(filler, seed)
+            needles_for(text, tokenizer, one.read_length, one.needles, drawn)
+
+
+def _tokenizer(place: Path) -> Any:
+    """Return the tokenizer of a folder or a GGUF file; refuse a folder without one."""
+    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
+    source = place.parent if given else place
     try:
-        AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **given)
     except Exception as error:  # whatever its files make transformers raise
         raise ConfigError(
             f"model must be a folder with a tokenizer that transformers loads, got "
