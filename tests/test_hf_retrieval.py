@@ -379,11 +379,15 @@ def test_the_command_recommends_with_evidence(
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["verdict"].startswith("no difference seen between ")
-    assert found["factor"] == 4
-    assert found["rule"] is None  # nothing to copy where nothing differs
-    assert found["rope_parameters"] is None
+    for name in ("rule", "scheme", "factor", "rope_parameters"):
+        assert found[name] is None  # nothing to copy where nothing differs
+    assert found["max_position_embeddings"] is None
     assert {row["rule"] for row in found["rules"]} == {"as trained", "pi"}
     assert found["reasons"][1] == "found: 2 seeds, 6 are needed"
     done = posenc("hf", "recommend", place, *given)
     assert done.returncode == 0
+    for line in ("verdict no difference seen between", "base 10000.0"):
+        assert line in " ".join(done.stdout.split())
+    top = done.stdout.partition("evidence: ")[0]
+    assert not any(word in top for word in ("factor", "null", "max_position", '"'))
     assert "another model, size or factor may rank rules otherwise" in done.stderr

@@ -161,6 +161,9 @@ def test_no_difference_is_seen_with_few_seeds() -> None:
     found = advice(made(5), 2048)
     assert found.verdict == "no difference seen between yarn, pi, as trained"
     assert found.reasons[0] == "found: 5 seeds, 6 are needed"
+    alone = advice(made(1), 2048)
+    assert alone.reasons[0] == "found: 1 seed, 6 are needed"
+    assert "; 1 text of each filler; " in alone.about
 
 
 def test_evidence_is_of_two_rules_beyond_the_trained_length() -> None:

@@ -134,11 +134,11 @@ def recommend(
     choice: dict[str, Any] = {
         "rule": rule or None,
         "verdict": verdict,
-        "factor": aim.factor,
+        "factor": aim.factor if rule else None,
         "base": aim.base,
         "scheme": aim.variant(rule).label if rule else None,
         "rope_parameters": aim.rope_parameters(rule) if rule else None,
-        "max_position_embeddings": max(length, aim.geometry.length),
+        "max_position_embeddings": max(length, aim.geometry.length) if rule else None,
     }
     if format == Format.json:
         evidence_of = {"about": found.about, "reasons": found.reasons}
@@ -147,7 +147,13 @@ def recommend(
     if within:
         tell(f"{model}, {length} tokens: {verdict}")
         return
-    body = [[name, json.dumps(value)] for name, value in choice.items()]
+    body = [
+        [name, value if isinstance(value, str) else json.dumps(value)]
+        for name, value in choice.items()
+        if value is not None
+    ]
+    if rule and choice["rope_parameters"] is None:
+        body.append(["rope_parameters", "none: transformers has no such scaling"])
     show(f"{model}, {length} tokens", ["", "value"], body, format)
     rows = [[_short(value) for value in row.values()] for row in found.rows]
     show(f"evidence: {found.about}", [*found.rows[0]], rows, format)

@@ -239,10 +239,11 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
     for name, table in values.items():
         left, reason = _best(name, left, table)
         reasons.append(reason)
+    texts = _count(rows["seed"].nunique(), "text")
     about = (
         f"{models.pop()}, trained at {length} tokens; found and bits beyond at "
         f"{beyond}, bits within at {within} tokens; factor {factor:g}; "
-        f"{rows['seed'].nunique()} texts of each filler; chance {chance(records):.2f}"
+        f"{texts} of each filler; chance {chance(records):.2f}"
     )
     found = scores(rows).loc[beyond, ["needles", "share", "low", "high"]]
     found = found.rename(columns={"share": "found"}).astype({"needles": int})
@@ -258,6 +259,11 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
 def _nearest(values: Iterable[float], aim: float) -> Any:
     """Return the value whose ratio to `aim` is nearest to 1, the larger of two."""
     return min(values, key=lambda value: (abs(math.log(value / aim)), -value))
+
+
+def _count(number: int, what: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _factor(record: Record) -> float:
@@ -280,7 +286,7 @@ def _best(name: str, rules: list[str], values: Frame) -> tuple[list[str], str]:
     sign = -1 if name == "found" else 1
     ranked = order(sign * values.loc[known])
     if not ranked.groups:
-        return rules, f"{name}: {ranked.seeds} seeds, {FEWEST} are needed"
+        return rules, f"{name}: {_count(ranked.seeds, 'seed')}, {FEWEST} are needed"
     few = {known[place] for place in ranked.left_out} | {*rules} - {*known}
     untested = [rule for rule in rules if rule in few]
     more = f"; with fewer than {FEWEST} seeds: {', '.join(untested)}" if few else ""
