@@ -387,6 +387,16 @@ def test_a_config_that_cannot_be_described_has_one_line(
     assert not any(word in done.stderr.replace(said, "") for word in ODD)
 
 
+def test_what_is_no_configuration_has_one_line() -> None:
+    model: Any = OddForCausalLM(config_of("llama"))
+    said = "config must be a configuration of transformers, got "
+    with pytest.raises(ConfigError, match=f"{said}Odd.* its .c"):
+        hf.describe(model)
+    wrong: Any = "llama"
+    with pytest.raises(ConfigError, match=f"{said}str$"):
+        hf.describe(wrong)
+
+
 def test_numbers_are_numbers_in_json(posenc: Any, tmp_path: Path) -> None:
     config_of("smollm3").save_pretrained(tmp_path)
     done = posenc("hf", "describe", tmp_path, "--format", "json")

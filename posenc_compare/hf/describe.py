@@ -14,6 +14,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import MODEL_MAPPING as MODELS
 from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig
 
+from posenc_compare.errors import ConfigError
 from posenc_compare.hf.axes import by_axis
 from posenc_compare.hf.biases import biases_in
 from posenc_compare.hf.described import Described
@@ -43,8 +44,16 @@ def describe(config: PreTrainedConfig) -> list[Described]:
         A row for all layers, or a table, that place tokens alike.
 
     Raises:
+        ConfigError: if it is no configuration of transformers.
         UnsupportedModelError: if no small model can be built.
     """
+    if not isinstance(config, PreTrainedConfig):
+        own = isinstance(getattr(config, "config", None), PreTrainedConfig)
+        cure = "; its .config would work" if own else ""
+        raise ConfigError(
+            f"config must be a configuration of transformers, got "
+            f"{type(config).__name__}{cure}"
+        )
     text, kind = _language_model(config)
     with torch.random.fork_rng(devices=[]):  # models are drawn
         rows = _described(tiny(text, kind), text)
