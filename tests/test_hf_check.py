@@ -23,6 +23,7 @@ from transformers.models.roberta import modeling_roberta as roberta  # noqa: E40
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
+from posenc_compare.hf import stated  # noqa: E402
 from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
 
 SIZES: dict[str, Any] = {"num_hidden_layers": 2, "hidden_size": 64}
@@ -476,6 +477,15 @@ def test_a_check_leaves_a_model_as_it_was() -> None:
     hf.check(model)
     assert model.training
     assert all(torch.equal(before[n], one) for n, one in model.state_dict().items())
+
+
+def test_rows_of_a_small_copy_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "by a small copy of its configuration"
+    monkeypatch.setattr(stated, "MOST", 1)
+    rows = hf.check(model_of(LLAMA))
+    assert {one.check for one in rows if words in one.compares} == {*stated.STATEMENTS}
+    monkeypatch.undo()
+    assert not any(words in one.compares for one in hf.check(model_of(LLAMA)))
 
 
 def test_what_cannot_be_checked_is_refused_in_one_line() -> None:

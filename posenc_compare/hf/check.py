@@ -106,8 +106,10 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
             why = f"no copy of it can be made: {reason_of(error)}"
             missing = [_missing(n, one[0], why) for n, one in STATEMENTS.items()]
             return [*found, *missing]
+        where = ", by a small copy of its configuration" if stated.small else ""
         for name, (compares, measure) in STATEMENTS.items():
-            found.append(_outcome(name, compares, partial(measure, stated), "n/a"))
+            of_copy, measured = compares + where, partial(measure, stated)
+            found.append(_outcome(name, of_copy, measured, "n/a"))
         return found
 
 

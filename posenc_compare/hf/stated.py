@@ -47,7 +47,8 @@ class Stated:
 
     def __init__(self, model: Any, causal: bool) -> None:
         config, self.causal = copy.deepcopy(model.config), causal
-        if sum(one.numel() for one in model.parameters()) <= MOST:
+        self.small = sum(one.numel() for one in model.parameters()) > MOST
+        if not self.small:
             self.own = in_double(copy.deepcopy(model).cpu(), lambda m: m(ONE))
         else:
             self.own = tiny(config, type(model))
