@@ -480,7 +480,7 @@ def test_seeds_of_each_column_and_scheme_decide_what_is_said_of_p(show: Show) ->
         one["rows"] = one["rows"][: 1 + (seed < 4)]
         one["rows"] += [row(0.0, x=8, case="read")] * (one["status"] == "ok")
     (table,) = show(made, "--baseline", "rope")
-    assert table.lines == ["lower is better; * p ≤ 0.05"]
+    assert table.lines == ["lower is better; * p ≤ 0.05", "without a number: lost"]
     first, second = table.rows["a"]
     gaps = [1 + i / 100 for i in range(6)]
     assert first == f"{cell(gaps)}, 0/6, p 0.031 *"
@@ -623,7 +623,8 @@ def test_a_pair_is_reversed_if_a_value_claims_it_and_schemes_need_a_number(
         one["rows"][0] |= {"value": None, "note": "not defined"}
     (table,) = show(made + lost, "--by", "steps", "--by", "steps")
     n = "(n = 6; 0 of 1 pairs differ)"
-    assert table.lines == [f"2: {{a, b}} {n}", f"4: {{b, a}} {n}"]
+    lines = [f"2: {{a, b}} {n}", f"4: {{b, a}} {n}", "without a number: lost"]
+    assert table.lines == lines
     assert {*table.rows} == {"a", "b"}
 
 

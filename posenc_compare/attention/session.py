@@ -117,8 +117,8 @@ class Session:
         placed: Tensor | None = None,
         key_placed: Tensor | None = None,
     ) -> None:
-        alone = isinstance(schemes, Scheme)
-        self.schemes = [schemes] if alone else list(schemes)
+        self._alone = isinstance(schemes, Scheme)
+        self.schemes = [schemes] if isinstance(schemes, Scheme) else list(schemes)
         if not self.schemes or not all(isinstance(s, Scheme) for s in self.schemes):
             raise ConfigError(
                 f"session: schemes must be one scheme or several, got {schemes!r:.40}"
@@ -311,11 +311,11 @@ class Session:
     def scheme(self, layer: int) -> Scheme:
         """Return the scheme of a layer."""
         scheme = self.schemes[layer % len(self.schemes)]
-        if scheme.facts.mixed and layer >= len(self.schemes):
+        if scheme.facts.mixed and self._alone and layer:
             raise ConfigError(
                 f"{scheme.name}: differs by layer, so each layer must have its own, "
-                f"got {len(self.schemes)} for layer {layer}; a list of "
-                f"create(..., layer=i, layers=n) for i in range(n) would work"
+                f"got one for layer {layer}; a list of create(..., layer=i, layers=n) "
+                f"for i in range(n) would work"
             )
         return scheme
 

@@ -69,7 +69,8 @@ class Probe(ProbeSetting):
         hidden = not self.grid or scheme.facts.causal_only
         mask = Mask(causal=hidden if causal is None else causal)
         generator = self.generator("ids")
-        return Session(scheme, positions, mask=mask, generator=generator, fed=fed)
+        # In a list, a scheme that differs by layer serves all of them as this one.
+        return Session([scheme], positions, mask=mask, generator=generator, fed=fed)
 
     def queries_of(self, scheme: Scheme, x: Tensor, purpose: str = "query") -> Tensor:
         """Return `heads_of`, as large as the scheme's paper starts queries."""
