@@ -105,6 +105,11 @@ CHOICES: Rows = [
         {"scheme": create("alibi:direction=causal", heads=3), "mask": BOTH},
         "alibi: needs a causal mask, got causal=False",
     ),
+    ({"mask": {"causal": 1}}, "mask: causal must be True or False, got 1; Mask"),
+    (
+        {"mask": {"causal": torch.ones(2, 5).long()}},
+        r"causal must be True or False, got \(2, 5\) of torch.int64; Mask\(segments=",
+    ),
     ({"mask": {"window": 0}}, "mask: window must be at least 1, or None, got 0"),
     ({"mask": {"window": (4, -1)}}, "window must be at least 1, or None, got -1"),
     ({"mask": {"window": ()}}, "mask: window must have an entry"),

@@ -48,6 +48,8 @@ class Mask:
     query_segments: Tensor | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.causal, bool):
+            check_mask("mask", self.causal, "causal must be True or False")
         for window in self._windows:
             if window is not None and not _whole(window, 1):
                 raise ConfigError(
@@ -91,7 +93,7 @@ class Mask:
         return self.window if isinstance(self.window, Sequence) else (self.window,)
 
 
-def check_mask(who: str, mask: object) -> None:
+def check_mask(who: str, mask: object, must: str = "mask must be a Mask") -> None:
     """Raise `ConfigError` unless `mask` is a `Mask`."""
     if isinstance(mask, Mask):
         return
@@ -103,7 +105,7 @@ def check_mask(who: str, mask: object) -> None:
             cure = f"Mask(segments={long}) would set padding, False or 0, apart"
         else:
             cure = "Mask(causal=..., window=..., prefix=..., segments=...) would work"
-    raise ConfigError(f"{who}: mask must be a Mask, got {found}; {cure}")
+    raise ConfigError(f"{who}: {must}, got {found}; {cure}")
 
 
 def _whole(got: object, least: int) -> bool:
