@@ -409,9 +409,13 @@ def test_a_change_of_the_package_is_noticed(checkout: Path) -> None:
 def test_the_newer_switches_of_precision_are_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert provenance(CELL)["float32_matmul_precision"] == "highest"
-    monkeypatch.setattr(torch.backends, "fp32_precision", "tf32")
-    assert provenance(CELL)["float32_matmul_precision"] == "tf32"
+    def refuse() -> str:
+        raise RuntimeError("switches of another kind were set")
+
+    own: Any = torch.backends.mkldnn
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
+    known = provenance(CELL)["float32_matmul_precision"]
+    assert known == str(own.matmul.fp32_precision)
 
 
 def test_each_cell_has_its_own_peak_of_the_device(
