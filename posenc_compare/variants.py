@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.own_code import own_code
 from posenc_compare.registry import SCHEMES
-from posenc_compare.validate import check_choice, check_text, hint, number
+from posenc_compare.validate import check_choice, check_text, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 KINDS = (bool, int, float, str)
@@ -286,8 +286,8 @@ def _fitted(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
     """Return a value as its option has it: 1 for a float is 1.0."""
     if key not in known:
         none = "none; options are the parameters behind `*` in its `__init__`"
-        takes = f"; it takes {', '.join(sorted(known)) or none}"
-        raise ConfigError(f"{name}: no option {key[:80]!r}{hint(key, known) or takes}")
+        takes = ", ".join(sorted(known)) or none
+        raise ConfigError(f"{name}: no option {key[:80]!r}; it takes {takes}")
     kind = known[key][0]
     if kind is Variant:
         return _fitted_inside(name, key, value)

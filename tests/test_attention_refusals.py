@@ -67,6 +67,7 @@ SHAPES: Rows = [
     ({"v": ones(2, 3, 5, 8)}, r"v must have the batch, heads .*6\), got \(2, 3, 5\)"),
     ({"q": ones(3, 6, 8)}, r"attention: q must .*\(3, 6, 8\)"),
     ({part: ones(2, 6, 3, 8) for part in "qkv"}, "with 6 positions; q.transpose"),
+    ({part: ones(2, 3, 1, 8) for part in "qkv"} | {"positions": whole(3)}, r"\(1,\)"),
     ({"positions": whole(5)}, r"positions must be \(6,\) or \(2, 6\), got \(5,\)"),
     ({"positions": whole(3, 6)}, r"must be \(6,\) or \(2, 6\), got \(3, 6\)"),
     ({"positions": whole(2, 6, 3)}, r"must be \(6,\) or \(2, 6\), got \(2, 6, 3\)"),

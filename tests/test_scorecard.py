@@ -334,6 +334,7 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
         (UNIQUE, {"value": 1.0, "x": 2048.0}, "unique", "2048"),
         (UNIQUE, {"value": 1.0, "x": 2048.0, "note": f"{ONE_LAYER}; b"}, "unique", ""),
         (UNIQUE, {"value": 0.5, "x": 512.0}, "unique", "256/512"),
+        (UNIQUE, {"value": 0.9998, "x": 2048.0}, "unique", "2047/2048"),
     ],
 )
 def test_measures_without_training_are_words_and_short_numbers(

@@ -366,7 +366,7 @@ def _check_order(q: Tensor, positions: Tensor, scheme: Scheme) -> None:
     if ids.dim() - last not in (1, 2):
         return  # which is refused where they are read
     count = ids.shape[ids.dim() - last - 1]
-    if q.shape[2] != count == q.shape[1]:
+    if q.shape[2] != count == q.shape[1] != scheme.geometry.heads:
         raise ShapeError(
             f"attention: q must be (batch, heads, query, head_dim), got "
             f"{tuple(q.shape)} with {count} positions; q.transpose(1, 2), and k and "

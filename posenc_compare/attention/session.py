@@ -284,7 +284,8 @@ class Session:
         if self.cache and layer in self._attended:
             raise ConfigError(
                 f"session: layer {layer} must attend once in a pass, got a second "
-                f"call; a number of its own for each layer would work"
+                f"call; extend(positions) before new tokens, or the number of another "
+                f"layer, would work"
             )
         self._attended.add(layer)
         k, v = (self._all(layer, *part) for part in (("k", k), ("v", v)))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation"
 CONTROLS = ("nope", "alibi", "rope")  # trained again where the machine differs
-ALLOWED = {"preset", *Work.__dataclass_fields__}
+ALLOWED = {"preset", "seeds", *Work.__dataclass_fields__}
 
 
 @with_options(
@@ -225,12 +225,13 @@ def _write(
 
     plates = []
     for label in placed:
-        image = place_plot(every, label)
-        path = out / f"place-{page_name(label)}.png"
-        write_file(path, image)
+        name = f"place-{page_name(label)}"
+        images = {f: place_plot(every, label, f) for f in ("png", "pdf")}
+        for ending, image in images.items():
+            written.append(out / f"{name}.{ending}")
+            write_file(written[-1], image)
         caption = "Scores less those of the scheme, at the length that the axis names."
-        plates.append(Plate(path.stem, caption, "extrapolation", image))
-        written.append(path)
+        plates.append(Plate(name, caption, "extrapolation", images["png"]))
     title = f"{', '.join(places)} among all schemes"
     page = report_html(every, title, plates, [*places.values()])
     write_file(out / "rank.html", page.encode())

@@ -155,7 +155,7 @@ def _say_unchecked(comparison: "Comparison") -> None:
     names = sorted({cell.variant.name for cell in comparison.cells})
     own = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
     if own:
-        say(f"not checked: {', '.join(own)}; `posenc-compare check` does that")
+        say(f"{', '.join(own)}: not checked here; `posenc-compare check` does that")
 
 
 def _show_results(

@@ -334,7 +334,10 @@ def _unique(found: Numbers) -> str:
     if whole:
         return f"{max(whole):g}"
     some = [mean for mean in shares if mean.values]
-    return f"{some[0].mean * some[0].x:.0f}/{some[0].x:g}" if some else ""
+    if not some:
+        return ""
+    n = some[0].x
+    return f"{min(round(some[0].mean * n), n - 1):g}/{n:g}"  # not all n
 
 
 def _shift(found: Numbers) -> str:

@@ -77,6 +77,7 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(
     assert "disguised: place" in out
     folder = tmp_path / "out"
     assert (folder / "place-disguised.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "place-disguised.pdf").read_bytes().startswith(b"%PDF")
     assert r"\toprule" in (folder / "table.tex").read_text()
     page = (folder / "rank.html").read_text()
     assert "disguised" in page

@@ -40,7 +40,7 @@ def test_a_scheme_of_ones_own_is_in_every_table_and_plot(
     ):
         assert "triangle" in text
         assert "rope:layout=half" in text
-    assert "not checked: triangle; `posenc-compare check` does that" in done.stderr
+    assert "triangle: not checked here; `posenc-compare check` does that" in done.stderr
     plots = {path.stem for path in out.glob("*.png")}
     drawn = posenc("plot", out, "--format", "svg", "--out", tmp_path)
     assert {Path(line).stem for line in drawn.stdout.splitlines()} == plots

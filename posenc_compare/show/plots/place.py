@@ -38,8 +38,8 @@ def draw_place(own: str, compared: Mapping[str, Difference], unit: str) -> Figur
     return figure
 
 
-def place_plot(records: Iterable[Record], own: str) -> bytes:
-    """Return a PNG of the differences of other schemes from one's own."""
+def place_plot(records: Iterable[Record], own: str, format: str = "png") -> bytes:
+    """Return an image of the differences of other schemes from one's own."""
     x, compared = at_the_end(records, own)
     unit = f"bits per byte at {x:g}, less those of {style.safe(own)}"
-    return style.render(draw_place(own, compared, unit), "png", DPI)
+    return style.render(draw_place(own, compared, unit), format, DPI)
