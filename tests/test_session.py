@@ -84,7 +84,7 @@ def test_a_scheme_that_differs_by_layer_serves_its_own_layer_alone() -> None:
     both = Session([mixed(layer=i, layers=2) for i in range(2)], IDS, cache=True)
     for layer in range(2):
         both.attend(layer, *heads())
-    with pytest.raises(ConfigError, match="layer 1 .* once in a pass.* extend"):
+    with pytest.raises(ConfigError, match=r"layer 1 .* once in a pass.* extend"):
         both.attend(1, *heads())
     with pytest.raises(ConfigError, match="below layers, got 1 and 1"):
         mixed(layer=1)
