@@ -15,7 +15,7 @@ is quick. `attention` is the package of that name; the function is
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 """Version of the package, which every record names."""
 
 if TYPE_CHECKING:
