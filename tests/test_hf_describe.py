@@ -410,6 +410,9 @@ def test_numbers_are_numbers_in_json(posenc: Any, tmp_path: Path) -> None:
     measured = rows[0]["measured"]
     assert (measured["pairs"], measured["length"]) == (8, 128)
     assert measured["attention factor"] == pytest.approx(1.0)
+    frequencies = [2e6 ** (-pair / 8) for pair in range(8)]
+    assert rows[0]["frequencies"] == pytest.approx(frequencies)
+    assert rows[1]["frequencies"] == []
 
 
 class Attention(LlamaAttention):

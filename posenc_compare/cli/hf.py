@@ -175,7 +175,7 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     A rotary pair is slow if it does not complete a rotation within the training length.
     The attention factor multiplies cosines and sines, the softmax factor all logits.
     Column 'off by' is the largest relative difference between model and scheme, and
-    'logits off by' that of their logits.
+    'logits off by' that of their logits. `--format json` also lists the frequencies.
     """
     from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
     from posenc_compare.hf.describe import describe as described
@@ -187,6 +187,7 @@ def describe(model: Model, format: Formats = Format.table) -> int:
             "layers": one.layers,
             "kind": one.kind,
             "measured": dict(one.measured) if exact else one.text,
+            "frequencies": one.frequencies,
             "scheme": one.variant and one.variant.name if exact else one.label,
             "options": one.variant and one.variant.options,
             "off by": one.off,
@@ -195,7 +196,7 @@ def describe(model: Model, format: Formats = Format.table) -> int:
         }
         for one in found
     ]
-    head = [name for name in rows[0] if exact or name != "options"]
+    head = [n for n in rows[0] if exact or n not in ("options", "frequencies")]
     body = [[_shown(row[name], exact) for name in head] for row in rows]
     show(f"positions of {model}", head, body, format)
     return 0

@@ -26,6 +26,7 @@ class Described:
             largest; None if it was not compared.
         note: why there is no scheme, or what else is done; empty if nothing is.
         numbers: of these layers; empty for tables and biases.
+        frequencies: by which pairs turn, in radians per position; empty if none do.
     """
 
     layers: str
@@ -36,6 +37,7 @@ class Described:
     logits_off: float | None = None
     note: str = ""
     numbers: tuple[int, ...] = ()
+    frequencies: tuple[float, ...] = ()
 
     @property
     def label(self) -> str:

@@ -215,7 +215,8 @@ def _matched(name: str, one: Rotation, length: int, config: Any) -> Described:
         "attention factor": one.factor,
         "softmax factor": one.scale,
     }
-    row = Described(name, "rotary", measured)
+    frequencies = tuple(one.frequencies.tolist())
+    row = Described(name, "rotary", measured, frequencies=frequencies)
     found, why = [], ""
     size = config_length(config)
     backwards = all(first > second for first, second in one.pairs)
