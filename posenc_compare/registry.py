@@ -416,10 +416,20 @@ def _importing(module: str, origin: str) -> Iterator[None]:
             raise
         raise PluginError(
             f"plugin {origin}: must import cleanly, got {type(error).__name__}: {error}"
+            f"{_cure(error, Path(origin))}"
         ) from error
     finally:
         sys.dont_write_bytecode = written
         _ORIGINS.pop()
+
+
+def _cure(error: BaseException, plugin: Path) -> str:
+    """Return what would work for a plugin that imports a file beside it."""
+    name = str(getattr(error, "name", ""))
+    beside = plugin.parent / f"{name}.py"
+    if isinstance(error, ModuleNotFoundError) and beside.exists():
+        return f"; {name}.py inside the plugin, or an installed package, would work"
+    return ""
 
 
 def _drop(module: str) -> None:

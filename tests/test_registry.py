@@ -227,7 +227,12 @@ def test_broken_installed_plugins_are_told_and_others_work(
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("import no_such_module_here", "ModuleNotFoundError: No module named"),
+        ("import no_such_module_here", "ModuleNotFoundError: No module named '.*'$"),
+        (
+            "import good",
+            "ModuleNotFoundError: .*; good.py inside the plugin, or an ins",
+        ),
+        ("__import__('a/b\\0')", "ModuleNotFoundError: No module named"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("raise SystemExit(0)", "SystemExit: 0"),
         ("raise type('Own', (BaseException,), {})('mine')", "Own: mine"),
