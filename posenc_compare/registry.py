@@ -1,12 +1,13 @@
 """Names, facts and origins of schemes, measures, tasks and plots.
 
 A decorator files each thing under its name, with its facts and the first line of its
-docstring. What this package holds is imported when its kind is first listed, or alone
+docstring. What this package holds is imported when all of its kind is needed, or alone
 when it is asked for by its name, which is the name of its file. So are installed
 plugins, by the names of their entry points. A plugin given as a file or a module is
 imported when it is given.
 """
 
+import ast
 import contextlib
 import fnmatch
 import functools
@@ -109,9 +110,34 @@ class Registry:
 
     def built_in(self) -> list[Entry]:
         """Return the entries of this package, sorted by name."""
-        for module in self._modules:
-            importlib.import_module(module)
+        for file in self._files:
+            importlib.import_module(f"{self.package}.{file.stem}")
         return [e for _, e in sorted(self._known.items()) if self.owns(e.module)]
+
+    def listed(self) -> dict[str, tuple[dict[str, Any], str]]:
+        """Return facts and summary of all by name, sorted; import only plugins.
+
+        What is built in is read from its source: the facts that are constants.
+        """
+        found: dict[str, tuple[dict[str, Any], str]] = {}
+        for file in self._files:
+            for made in parse(file).body:
+                for call in getattr(made, "decorator_list", []):
+                    match call:
+                        case ast.Call(args=[ast.Constant(str(name))], keywords=given):
+                            facts = {
+                                one.arg or "": one.value.value
+                                for one in given
+                                if isinstance(one.value, ast.Constant)
+                            }
+                            found[name] = facts, _summary(ast.get_docstring(made))
+        for name in self._points:
+            self._find(name)
+        plugins = {n: e for n, e in self._known.items() if not self.owns(e.module)}
+        if found.keys() & plugins.keys():
+            self.built_in()  # which refuses a name that is declared twice
+        found |= {name: (e.facts, e.summary) for name, e in plugins.items()}
+        return dict(sorted(found.items()))
 
     def owns(self, module: str) -> bool:
         """Return whether a module lies in the package of built-in things."""
@@ -175,7 +201,7 @@ class Registry:
         if known and known.module != "__main__":
             if place != (known.module, known.definition):
                 raise self._twice(known, origin)
-        summary = inspect.cleandoc(made.__doc__ or "").partition("\n")[0]
+        summary = _summary(made.__doc__)
         file = getattr(sys.modules.get(module), "__file__", None)
         path = Path(file) if file and module != "__main__" else None
         self._known[name] = Entry(name, item, summary, facts, *place, origin, path)
@@ -225,10 +251,9 @@ class Registry:
         return self._known.get(name)
 
     @functools.cached_property
-    def _modules(self) -> list[str]:
-        """Return the modules that declare built-in things."""
-        files = sorted(self._folder.glob("[!_]*.py"))
-        return [f"{self.package}.{file.stem}" for file in files]
+    def _files(self) -> list[Path]:
+        """Return the files that declare built-in things."""
+        return sorted(self._folder.glob("[!_]*.py"))
 
     def _import_built_in(self, name: str) -> None:
         if NAME.fullmatch(name) and (self._folder / f"{name}.py").is_file():
@@ -288,6 +313,10 @@ class Registry:
             f"{self.kind} {known.name!r} is declared twice, by {known.origin} and by "
             f"{origin}; rename one of them"
         )
+
+
+def _summary(docstring: str | None) -> str:
+    return inspect.cleandoc(docstring or "").partition("\n")[0]
 
 
 def _origin_of(point: EntryPoint) -> str:

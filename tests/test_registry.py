@@ -13,6 +13,7 @@ from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import (
     FAMILIES,
     MEASURES,
+    REGISTRIES,
     SCHEMES,
     Registry,
     add_plugin,
@@ -39,6 +40,20 @@ class Mine(Scheme):
 class Other(Scheme):
     """The other."""
 '''
+
+
+@pytest.mark.parametrize("kind", REGISTRIES, ids=lambda registry: registry.kind)
+def test_what_is_listed_from_source_is_what_is_registered(kind: Registry) -> None:
+    shown = {
+        n: (facts.get("source"), what) for n, (facts, what) in kind.listed().items()
+    }
+    entries = kind.built_in()
+    assert {e.name: (e.facts.get("source"), e.summary) for e in entries} == {
+        e.name: shown[e.name] for e in entries
+    }
+    assert {n: facts.get("family") for n, (facts, _) in SCHEMES.listed().items()} == {
+        e.name: e.facts["family"] for e in SCHEMES.entries().values()
+    }
 
 
 @pytest.fixture
@@ -126,6 +141,7 @@ def test_an_installed_plugin_cannot_take_a_name(
     write(tmp_path / "installed_thief.py", thief)
     monkeypatch.syspath_prepend(tmp_path)
     asked: list[Callable[[], object]] = [
+        registry.listed,
         registry.entries,
         registry.entries,  # the second look must not hide what the first one said
         lambda: registry.entry(taken),

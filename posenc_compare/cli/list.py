@@ -10,13 +10,8 @@ def list_(format: Formats = Format.table, plugin: Plugins = None) -> None:
     body = []
     for registry in REGISTRIES:
         rows = [
-            [
-                name,
-                entry.facts.get("family", registry.kind),
-                entry.summary,
-                entry.facts.get("source", ""),
-            ]
-            for name, entry in registry.entries().items()
+            [name, facts.get("family", registry.kind), what, facts.get("source", "")]
+            for name, (facts, what) in registry.listed().items()
         ]
         body += sorted(rows, key=lambda row: row[1])
     show(

@@ -28,7 +28,10 @@ print(json.dumps(list(sys.modules)))
             [(["--help"], 0), (["run", "--help"], 0), (["--version"], 0)],
             {"torch", "pandas", "seaborn", "matplotlib", "numpy", "einops"},
         ),
-        ([(["status", "results/language/1500"], 0)], {"torch", "pandas", "numpy"}),
+        (
+            [(["status", "results/language/1500"], 0), (["list"], 0)],
+            {"torch", "pandas", "numpy"},
+        ),
         (
             [(["run", "--schemes", "rope:bas=1"], 2), (["describe", "rope"], 0)],
             {"pandas", "matplotlib"},
