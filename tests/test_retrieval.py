@@ -90,6 +90,21 @@ def test_the_table_has_wilson_intervals_and_where_bits_mislead() -> None:
     assert retrieval_tables([]) == []
 
 
+def test_texts_differ_in_needles_and_some_have_no_bits() -> None:
+    changed = []
+    for one in made(2):
+        more = one.spec.seed == 1  # needles, and no bits
+        setting = {**one.spec.setting, "needles": 1 + more}
+        rows = one.rows[: 2 if more else None]
+        changed.append(replace(one, spec=replace(one.spec, setting=setting), rows=rows))
+    assert "chance 0.10 to 0.20" in retrieval_tables(changed)[0].note
+    (table,) = retrieval_tables([one for one in changed if one.spec.seed])
+    assert "chance 0.10;" in table.note
+    lacking = [one for one in changed if one.spec.seed or "yarn" not in one.label]
+    (table,) = retrieval_tables(lacking)
+    assert [row[-1] for row in table.rows if row[0] == "yarn"] == ["", ""]
+
+
 def noisy() -> list[Record]:
     """Return records of the same means, in which yarn is ahead in every other seed."""
     found = []

@@ -79,9 +79,21 @@ def scores(rows: Frame) -> Frame:
 
 
 def chance(records: Iterable[Record]) -> float:
-    """Return the share found by a model that knows all values and no key."""
+    """Return the share found by a model that knows all values and no key.
+
+    Of texts with several counts of needles, the largest share.
+    """
+    return max(_chances(records))
+
+
+def _chances(records: Iterable[Record]) -> set[float]:
     counts = {int(str(r.spec.setting["needles"])) for r in usable(records)}
-    return 1 / (DEPTHS * min(counts))
+    return {1 / (DEPTHS * count) for count in counts}
+
+
+def _chance_text(records: Iterable[Record]) -> str:
+    ends = _chances(records)
+    return " to ".join(f"{end:.2f}" for end in sorted({min(ends), max(ends)}))
 
 
 def retrieval_tables(records: list[Record]) -> list[Table]:
@@ -98,9 +110,10 @@ def retrieval_tables(records: list[Record]) -> list[Table]:
         texts = [rule, str(length), f"{one['needles']:.0f}", f"{one['share']:.2f}"]
         line: list[str | Cell] = [*texts, f"{one['low']:.2f} to {one['high']:.2f}"]
         for name in fillers:
-            line.append(Cell(one[name], half_width(own[name]), own[name].count()))
+            n = int(own[name].count())
+            line.append(Cell(one[name], half_width(own[name]), n) if n else "")
         body.append(line)
-    note = f"chance {chance(records):.2f}; Wilson's interval over needles"
+    note = f"chance {_chance_text(records)}; Wilson's interval over needles"
     return [
         Table(
             "retrieval beside bits per byte",
@@ -243,7 +256,7 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
     about = (
         f"{models.pop()}, trained at {length} tokens; found and bits beyond at "
         f"{beyond}, bits within at {within} tokens; factor {factor:g}; "
-        f"{texts} of each filler; chance {chance(records):.2f}"
+        f"{texts} of each filler; chance {_chance_text(records)}"
     )
     found = scores(rows).loc[beyond, ["needles", "share", "low", "high"]]
     found = found.rename(columns={"share": "found"}).astype({"needles": int})
