@@ -1,6 +1,7 @@
 """The command that describes a scheme, a measure, a task, a plot or all settings."""
 
 import inspect
+import re
 import textwrap
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 LENGTHS = 64, 128, 512  # of training, of the presets
 YES_NO = {True: "yes", False: "no"}
+ARGS = re.compile(r"^Args:\n(?:    .*\n)+\n?", re.MULTILINE)
 
 
 def describe(
@@ -98,6 +100,7 @@ def _describe(entry: Entry, registry: Registry, label: str) -> None:
         kind = thing.family
     elif registry is MEASURES:
         kind = f"measure, {thing.setting}"
+        texts = [ARGS.sub("", text) for text in texts]  # which all measures share
     variant = labelled(label) if registry is SCHEMES else None
     for text in filter(None, [f"{label} ({kind})", *texts]):
         for line in [*text.split("\n"), ""]:

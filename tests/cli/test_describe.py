@@ -8,7 +8,7 @@ import pytest
 
 from posenc_compare import schemes
 from posenc_compare.references import ARXIV, cited, entries
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.schemes import Scheme, register
 
 BUILT_IN = [entry.name for entry in SCHEMES.built_in()]
@@ -37,6 +37,15 @@ def test_every_scheme_is_described_with_its_papers(name: str, posenc) -> None:
     assert re.findall(r"^@misc\{(.*),$", text, re.MULTILINE) == keys
     for key in keys:
         assert entries()[key] in text
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in MEASURES.built_in()])
+def test_of_a_measure_only_what_it_returns_is_described(name: str, posenc) -> None:
+    text = posenc("describe", name).stdout
+    assert "\nArgs:" not in text
+    assert "variant: " not in text
+    own = MEASURES.get(name).compute.__doc__ or ""
+    assert ("\nReturns:\n    " in text) == ("Returns:" in own)
 
 
 def test_entries_are_those_of_the_papers_named() -> None:
