@@ -206,7 +206,7 @@ def test_the_call_that_the_command_names_gives_the_logits_of_the_original(
     words = ("--layout", layout, "--out", tmp_path / "copy")
     said = posenc("hf", "convert", tmp_path / "own", *words).stderr
     call = re.fullmatch(
-        r"transformers reads this copy wrongly until "
+        r"transformers reads this copy wrongly until you call "
         r'`hf\.apply\(model, "([^"]+)"\)`\n',
         said,
     )

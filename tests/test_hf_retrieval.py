@@ -390,4 +390,4 @@ def test_the_command_recommends_with_evidence(
         assert line in " ".join(done.stdout.split())
     top = done.stdout.partition("evidence: ")[0]
     assert not any(word in top for word in ("factor", "null", "max_position", '"'))
-    assert "another model, size or factor may rank rules otherwise" in done.stderr
+    assert "scalings may rank differently under another model" in done.stderr

@@ -51,7 +51,7 @@ def check(
         found = [outcome for outcome in outcomes if outcome.state != "passed"]
         (tell if as_table else say)(line)
         if subject.declared.mixed:
-            say(f"{variant.label}: of layer 1; check the schemes inside by themselves")
+            say(f"{variant.label}: only layer 1; check the schemes inside separately")
         if found and as_table:
             show("", head, _alike(found))
         rows += [[variant.label, *_row(outcome)] for outcome in outcomes]

@@ -145,7 +145,7 @@ def _describe_scheme(scheme: "type[Scheme]", variant: Variant) -> None:
         ]
         show("Defaults by training length, with lengths=scaled", head, body)
     if built.facts.mixed:
-        tell("Layers may have different schemes; what follows is of layer 1:")
+        tell("Layers may have different schemes; what follows describes layer 1:")
     for heading, text in facts_of(built).items():
         tell(f"{heading.capitalize()}: {text}")
 

@@ -159,7 +159,7 @@ def recommend(
     show(f"evidence: {found.about}", [*found.rows[0]], rows, format)
     for line in found.reasons:
         say(line)
-    say("another model, size or factor may rank rules otherwise")
+    say("scalings may rank differently under another model, size or factor")
 
 
 def _short(value: object) -> object:
@@ -289,5 +289,5 @@ def convert(
     head = ["module", "tensors", "channels of a head", "rotated"]
     show(f"{copy}: reordered for {layout} pairs", head, body, format)
     if call := cure(copy):
-        say(f"transformers reads this copy wrongly until {call}")
+        say(f"transformers reads this copy wrongly until you call {call}")
     return 0

@@ -230,7 +230,7 @@ def _write(
         for ending, image in images.items():
             written.append(out / f"{name}.{ending}")
             write_file(written[-1], image)
-        caption = "Scores less those of the scheme, at the length that the axis names."
+        caption = "Scores minus those of the scheme, at the length on the axis."
         plates.append(Plate(name, caption, "extrapolation", images["png"]))
     title = f"{', '.join(places)} among all schemes"
     page = report_html(every, title, plates, [*places.values()])

@@ -27,7 +27,7 @@ def recommend(
     case: Annotated[
         str,
         typer.Argument(
-            help=f"One of {', '.join(CASES)}; without it, the first choices of all."
+            help=f"One of {', '.join(CASES)}; without it, the first choice for each."
         ),
     ] = "",
 ) -> None:

@@ -54,8 +54,8 @@ LINES = (
     (
         "level",
         f"level: holds if the 95 % interval of the change lies below {MARGIN} bits, "
-        "loses if above, unclear if across; undefined without a score at the end, "
-        "n/a if the scheme does not support the task",
+        "loses if above, unclear if it contains that; undefined without a score at "
+        "the end, n/a if the scheme does not support the task",
     ),
 )
 LEADING = (

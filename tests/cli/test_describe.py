@@ -145,8 +145,8 @@ def test_a_scheme_that_cannot_be_built_is_still_described(posenc) -> None:
 
 
 def test_a_network_of_two_schemes_is_not_described_as_one(posenc) -> None:
-    told = "Layers may have different schemes; what follows is of layer 1:"
+    told = "Layers may have different schemes; what follows describes layer 1:"
     assert told in posenc("describe", "mix:first=fire;second=nope").stdout
     assert told not in posenc("describe", "mix:second=nope").stdout
     done = posenc("check", "mix:first=alibi;second=nope", "--format", "csv")
-    assert "of layer 1; check the schemes inside by themselves" in done.stderr
+    assert "only layer 1; check the schemes inside separately" in done.stderr
