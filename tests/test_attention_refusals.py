@@ -106,7 +106,7 @@ CHOICES: Rows = [
         {"scheme": create("alibi:direction=causal", heads=3), "mask": BOTH},
         "alibi: needs a causal mask, got causal=False",
     ),
-    ({"mask": {"causal": 1}}, "mask: causal must be True or False, got 1; Mask"),
+    ({"mask": {"causal": 1}}, "mask: causal must be True or False, got 1; bool"),
     (
         {"mask": {"causal": torch.ones(2, 5).long()}},
         r"causal must be True or False, got \(2, 5\) of torch.int64; Mask\(segments=",

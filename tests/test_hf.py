@@ -62,6 +62,9 @@ REFUSED = {
     "GPT2LMHead": {"n_embd": 48, "n_layer": 2, "n_head": 4},
     "BloomForCausalLM": {"hidden_size": 48, "n_layer": 2, "n_head": 4},
     "MptForCausalLM": {"d_model": 48, "n_layers": 2, "n_heads": 4},
+    # Whose layers are given sines before cosines.
+    "GPTJForCausalLM": {"n_embd": 48, "n_layer": 2, "n_head": 4, "rotary_dim": 6},
+    "CodeGenForCausalLM": {"n_embd": 48, "n_layer": 2, "n_head": 4, "rotary_dim": 6},
     "T5ForConditionalGeneration": {"d_model": 48, "num_layers": 2, "num_heads": 4},
     "DebertaV2ForMaskedLM": {"hidden_size": 48, "num_hidden_layers": 2}
     | {"num_attention_heads": 4, "intermediate_size": 64},

@@ -221,7 +221,9 @@ def test_two_ropes_of_a_copy_are_not_named_as_one(posenc: Any, tmp_path: Path) -
     model_of("Gemma3", stated).save_pretrained(tmp_path / "own")
     words = ("--layout", "adjacent", "--out", tmp_path / "copy")
     said = posenc("hf", "convert", tmp_path / "own", *words).stderr
-    assert said.endswith("hf.apply with the rope of each layer and layout=adjacent\n")
+    assert said.endswith(
+        ", and no single hf.apply reads all its adjacent pairs rightly\n"
+    )
 
 
 def test_an_index_beside_whole_weights_is_not_read(tmp_path: Path) -> None:

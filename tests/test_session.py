@@ -11,7 +11,7 @@ from support.attention import decoded, make
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention
-from posenc_compare.errors import ConfigError, HookError
+from posenc_compare.errors import ConfigError, HookError, ShapeError
 from posenc_compare.schemes import Call, Geometry, Scheme, Variant
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
@@ -81,13 +81,42 @@ def test_a_scheme_that_differs_by_layer_serves_its_own_layer_alone() -> None:
     session.attend(0, *heads())
     with pytest.raises(ConfigError, match="mix: differs by layer"):
         session.attend(1, *heads())
-    both = Session([mixed(layer=i, layers=2) for i in range(2)], IDS, cache=True)
+    both = Session([mixed(layer=i, layers=2) for i in range(2)], IDS)
     for layer in range(2):
         both.attend(layer, *heads())
-    with pytest.raises(ConfigError, match=r"layer 1 .* once in a pass.* extend"):
-        both.attend(1, *heads())
+    with pytest.raises(ConfigError, match=r"mix: .* got 2 for layer 2"):
+        both.attend(2, *heads())
+    for odd in (-1, "a", 0.5):
+        with pytest.raises(ConfigError, match=f"layer must be .* got {odd!r}"):
+            both.attend(odd, *heads())  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="below layers, got 1 and 1"):
         mixed(layer=1)
+
+
+def test_a_layer_attends_once_in_a_pass_whose_keys_are_kept() -> None:
+    """Under one number, a layer would be given the keys of another in the next pass."""
+    parts = [
+        [x[:, :, rows] for x in heads()] for rows in (slice(0, -1), slice(-1, None))
+    ]
+    session = Session(make("rope"), IDS, fed=LENGTH - 1, cache=True)
+    q, k, v = parts[0]
+    with pytest.raises(ShapeError):
+        session.attend(0, q, k, v[:, :, 1:])  # which may be tried again
+    session.attend(0, q, k, v)
+    with pytest.raises(
+        ConfigError, match=r"layer 0 .* once in a pass.* extend\(count\)"
+    ):
+        session.attend(0, q, k, v)
+    with pytest.raises(
+        ShapeError, match="extend must have a number of tokens, got ids"
+    ):
+        session.extend(IDS[-1:])  # type: ignore[arg-type]
+    session.extend()
+    last = session.attend(0, *parts[1])
+    whole = Session(make("rope"), IDS, cache=True)
+    for _ in range(2):  # computed again, as in gradient checkpointing
+        both = whole.attend(0, *heads())
+    torch.testing.assert_close(last, both[:, :, -1:], rtol=0, atol=1e-12)
 
 
 def test_a_draw_is_the_same_in_all_layers() -> None:

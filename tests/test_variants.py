@@ -166,6 +166,7 @@ def test_create_takes_a_label_and_options_before_those_of_the_label() -> None:
     [
         ({"width": 3}, "create: sizes must be among model_dim.*, got width; opt"),
         ({"heads": 0}, "geometry: heads must be a whole number of at least 1, got 0"),
+        ({"layers": "2"}, "geometry: layers must be a whole number of at least 1"),
         ({"heads": "4"}, "geometry: heads must be a whole number of at least 1, got "),
         ({"head_dim": 2.5}, r"geometry: head_dim must be .*, got 2\.5"),
         ({"length": 0}, "geometry: length must be .*, got 0"),

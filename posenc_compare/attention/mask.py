@@ -49,7 +49,8 @@ class Mask:
 
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
-            check_mask("mask", self.causal, "causal must be True or False")
+            must, cure = "causal must be True or False", "bool(...) of it would work"
+            check_mask("mask", self.causal, must, cure)
         for window in self._windows:
             if window is not None and not _whole(window, 1):
                 raise ConfigError(
@@ -93,12 +94,17 @@ class Mask:
         return self.window if isinstance(self.window, Sequence) else (self.window,)
 
 
-def check_mask(who: str, mask: object, must: str = "mask must be a Mask") -> None:
+def check_mask(
+    who: str,
+    mask: object,
+    must: str = "mask must be a Mask",
+    cure: str = "Mask(causal=False) would hide nothing",
+) -> None:
     """Raise `ConfigError` unless `mask` is a `Mask`."""
     if isinstance(mask, Mask):
         return
-    found, cure = str(mask)[:40], "Mask(causal=False) would hide nothing"
-    if isinstance(mask, Tensor):
+    found = str(mask)[:40]
+    if isinstance(mask, Tensor) and mask.dim():
         found = f"{tuple(mask.shape)} of {mask.dtype}"
         if mask.dim() == 2 and not mask.is_floating_point():
             long = "mask.long()" if mask.dtype == torch.bool else "mask"

@@ -176,6 +176,8 @@ class Session:
             ShapeError: if positions of fewer tokens were given.
             ConfigError: if the mask shows tokens that are still to come.
         """
+        if isinstance(count, Tensor):
+            raise ShapeError("session: extend must have a number of tokens, got ids")
         if not 0 <= count <= self.length - self.end:
             raise ShapeError(
                 f"session: extend must have at most the {self.length - self.end} "
@@ -281,16 +283,19 @@ class Session:
             ConfigError: if the scheme needs another mask or a token state, or the
                 path cannot serve it.
         """
-        if self.cache and layer in self._attended:
+        scheme = self.scheme(layer)
+        keeps = self.cache and not self.crosses and self.end < self.length
+        if keeps and layer in self._attended:
             raise ConfigError(
                 f"session: layer {layer} must attend once in a pass, got a second "
-                f"call; extend(positions) before new tokens, or the number of another "
+                f"call; extend(count) before new tokens, or the number of another "
                 f"layer, would work"
             )
-        self._attended.add(layer)
         k, v = (self._all(layer, *part) for part in (("k", k), ("v", v)))
-        state, scheme = self._state(layer, x), self.scheme(layer)
-        return attend(self.plan, scheme, layer, q, k, v, state, path)
+        state = self._state(layer, x)
+        out = attend(self.plan, scheme, layer, q, k, v, state, path)
+        self._attended.add(layer)
+        return out
 
     def logits(
         self, layer: int, q: Tensor, k: Tensor | None, *, x: Tensor | None = None
@@ -311,12 +316,17 @@ class Session:
 
     def scheme(self, layer: int) -> Scheme:
         """Return the scheme of a layer."""
+        if not isinstance(layer, int) or layer < 0:
+            raise ConfigError(
+                f"session: layer must be a whole number from 0, got {layer!r:.80}"
+            )
         scheme = self.schemes[layer % len(self.schemes)]
-        if scheme.facts.mixed and self._alone and layer:
+        few = self._alone or len(self.schemes) > 1
+        if scheme.facts.mixed and few and layer >= len(self.schemes):
             raise ConfigError(
                 f"{scheme.name}: differs by layer, so each layer must have its own, "
-                f"got one for layer {layer}; a list of create(..., layer=i, layers=n) "
-                f"for i in range(n) would work"
+                f"got {len(self.schemes)} for layer {layer}; a list of create(..., "
+                f"layer=i, layers=n) for i in range(n) would work"
             )
         return scheme
 

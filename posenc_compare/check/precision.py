@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.gradcheck import GradcheckError
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -44,11 +44,30 @@ def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
     def output(x: Tensor, *_: Tensor) -> Tensor:
         return layer(x, positions)
 
+    hidden = _unregistered(scheme)
+    expect(not hidden, "trained tensors in nn.Parameter or ParameterList", hidden)
+    names = [name for name, p in scheme.named_parameters() if p.requires_grad]
+    if trained and not scheme.facts.mixed:
+        reached = torch.autograd.grad(output(x).sum(), trained, allow_unused=True)
+        unused = [n for n, got in zip(names, reached, strict=True) if got is None]
+        expect(not unused, "an output that depends on every parameter", unused)
     try:
         torch.autograd.gradcheck(output, (x, *trained), fast_mode=True)
     except GradcheckError as error:  # the first line names the input; tables follow
         first = str(error).partition("\n")[0].rstrip(",:")
         raise ContractError(f"expected equal gradients, got {first}") from error
+
+
+def _unregistered(scheme: nn.Module) -> list[str]:
+    """Return the attributes that hold trained tensors that no optimiser is given."""
+    return [
+        name
+        for module in scheme.modules()
+        for name, held in vars(module).items()
+        if not name.startswith("_")
+        for one in (held if isinstance(held, list | tuple) else [held])
+        if isinstance(one, Tensor) and one.is_leaf and one.requires_grad
+    ]
 
 
 @check("C16", "is accurate to rounding in float32", length=(1, 3, 24, 100))

@@ -120,6 +120,7 @@ def _usage(error: Any) -> str:
         message = error.format_message().replace("Value error, ", "")
         # Which is all that typer gives.
         more = "; commas separate names" if "extra argument" in message else ""
+        more = "; --plugin FILE adds a file" if ".py)" in message else more
         other = next((n for n in FORMATS if f"'{n}' is not one of" in message), "")
         more = f" '{FORMATS[other]}' would work" if other else more
         return f"{message}{more}"

@@ -1,6 +1,7 @@
 """The commands on models of Hugging Face."""
 
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -122,10 +123,11 @@ def recommend(
         found = Advice((AS_TRAINED,), (), (), "")
         verdict = f"no scaling is needed up to {aim.geometry.length} tokens"
     elif evidence is None:
+        lengths = f"--lengths {aim.geometry.length},{length} --windows 6"
         raise ConfigError(
             f"--evidence must be a folder of records beyond {aim.geometry.length} "
-            f"tokens, got none; `hf evaluate {model} --retrieval --lengths "
-            f"{aim.geometry.length},{length} --out DIR` makes them"
+            f"tokens, got none; `hf evaluate {shlex.quote(model)} --retrieval "
+            f"{lengths} --out DIR` makes them"
         )
     else:
         found = advice(load_records(evidence, lambda line: None), length)
@@ -288,6 +290,6 @@ def convert(
     ]
     head = ["module", "tensors", "channels of a head", "rotated"]
     show(f"{copy}: reordered for {layout} pairs", head, body, format)
-    if call := cure(copy):
-        say(f"transformers reads this copy wrongly until you call {call}")
+    if how := cure(copy):
+        say(f"transformers reads this copy wrongly{how}")
     return 0

@@ -114,6 +114,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     known = reference_records(preset)
     comparison = _planned(schemes, MEASURES, chosen)
     _check_text(known, comparison.cells)
+    _check_seeds(known, comparison.cells)
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
     checked = dict.fromkeys(cell.variant.label for cell in comparison.cells)
     bad = {label: _check(label, plugins) for label in checked}
@@ -164,7 +165,7 @@ def _compute(comparison: "Comparison", store: "Store") -> None:
     """Compute what is missing; if that is stopped, end the command."""
     with progress() as listen:
         stopped_by = comparison.compute(store, listen)
-    if stopped_by:
+    if stopped_by and stopped_by != "fail_fast":
         say_stopped(comparison, store, stopped_by)
         raise typer.Exit(130)
 
@@ -187,6 +188,18 @@ def _check_text(known: "list[Record]", cells: "Iterable[Cell]") -> None:
             f"rank: the text must be that of the reference, {name}, got another; "
             f"`run --schemes all` trains all schemes on the text of this machine",
             field="corpus",
+        )
+
+
+def _check_seeds(known: "list[Record]", cells: "Iterable[Cell]") -> None:
+    """Refuse seeds that no scheme of the reference has, before anything is trained."""
+    there = {r.spec.seed for r in known if r.task}
+    here = {cell.spec().seed for cell in cells}
+    if not there & here:
+        raise ConfigError(
+            f"rank: seeds must be among those of the reference, {min(there)} to "
+            f"{max(there)}, got {min(here)} to {max(here)}; seeds=3 would work",
+            field="seeds",
         )
 
 

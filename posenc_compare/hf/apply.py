@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from posenc_compare.hf.applied import Applied
-from posenc_compare.hf.measure import EXACT, neutral_at_start
+from posenc_compare.hf.measure import EXACT, neutral_at_start, sines_first
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 from posenc_compare.hf.readings import outputs
 from posenc_compare.hf.tiny import tiny
@@ -141,6 +141,8 @@ def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
             f"must have the same logits through this attention as by itself, got a "
             f"small one of its class that is off by {off:.0e} of the largest"
         )
+    if not keep and sines_first(small):
+        return "must give its layers cosines before sines, and gives sines first"
     if keep or layers is not None or not neutral_at_start(small, EXACT):
         return ""
     own = _read(small, ids, position_ids=torch.zeros_like(ids), **seen)

@@ -149,7 +149,7 @@ def convert(
 
 
 def cure(folder: Path) -> str:
-    """Return the call after which transformers reads a copy rightly.
+    """Return what makes transformers read a copy rightly.
 
     It is empty if transformers has the layout of the copy.
     """
@@ -159,10 +159,10 @@ def cure(folder: Path) -> str:
         return ""
     turning = [row for row in describe(config) if row.kind == "rotary"]
     if len(turning) != 1 or turning[0].variant is None:
-        return f"hf.apply with the rope of each layer and layout={layout}"
+        return f", and no single hf.apply reads all its {layout} pairs rightly"
     own = turning[0].variant
     label = Variant(own.name, {**own.options, "layout": layout}).label
-    return f'`hf.apply(model, "{label}")`'
+    return f' until you call `hf.apply(model, "{label}")`'
 
 
 def _other(layout: Layout) -> Layout:

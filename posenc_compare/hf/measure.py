@@ -107,6 +107,7 @@ class _Met(TorchFunctionMode):
         self.found: Products = {}
         self.scales: dict[int, float] = {}
         self.replaced: set[int] = set()
+        self.tables: list[tuple[Tensor, ...]] = []
         self._hooks: list[Any] = []
 
     def __enter__(self) -> Any:
@@ -142,6 +143,8 @@ class _Met(TorchFunctionMode):
         elif given:
             kwargs = {**kwargs, STATES: given[0]}
         tables = kwargs.get(ROTARY)
+        if isinstance(tables, tuple):
+            self.tables.append(tables)
         if self.plain and isinstance(tables, Tensor | tuple):
             self.replaced.add(self.layers[module])
             kwargs = {**kwargs, ROTARY: neutral(tables)}
@@ -293,6 +296,13 @@ def rotating_layers(model: Any) -> list[int] | None:
     ] or None
 
 
+def sines_first(model: Any) -> bool:
+    """Return whether layers are given sines before cosines, as those of GPT-J are."""
+    tables = meet(model, torch.ones((1, 1), dtype=torch.long), 0).tables
+    pairs = [pair for pair in tables if len(pair) == 2]
+    return any(not first.any() and second.any() for first, second in pairs)
+
+
 def neutral_at_start(model: Any, most: float) -> bool:
     """Return whether rotary tables leave queries at position 0 as they are."""
     ids = torch.ones((1, 1), dtype=torch.long)
@@ -316,7 +326,8 @@ def rotations(
     name = type(model).__name__
     if not layers_of(model):
         raise UnsupportedModelError(
-            f"{name}: has no attention, and so no rotary positions; {WOULD_WORK}"
+            f"{name}: has no attention that can be read, and so no rotary positions "
+            f"that can be measured; {WOULD_WORK}"
         )
     draw = torch.Generator().manual_seed(1)
     count = model.get_input_embeddings().num_embeddings

@@ -196,8 +196,8 @@ def _ratio(one: Rotation, own: Rotation) -> tuple[float, str]:
     noise = 2**-21 / LENGTH  # of angles in float32 at the last position
     off = ((made - wanted).abs() - noise).clamp(min=0) / wanted
     pair = int((off > EXACT).int().argmax())
-    why = f"layer {one.layer}, pair {pair}: {made[pair]:.4g} radians per position, "
-    return float(off.max()), f"{why}expected {wanted[pair]:.4g}"
+    why = f"layer {one.layer}, pair {pair}: {made[pair]:.6g} radians per position, "
+    return float(off.max()), f"{why}expected {wanted[pair]:.6g}"
 
 
 def _factors(s: Stated) -> Compared:

@@ -114,8 +114,9 @@ def _cpu(record: Record) -> str:
 
 def with_defaults(record: Record) -> Record:
     """Return a record with the settings that were added after it was made."""
-    spec, own = record.spec, fields(SETTINGS.get(record.spec.kind))
-    defaults = {one.name: one.default for one in own if one.default is not MISSING}
+    spec, kind = record.spec, SETTINGS.get(record.spec.kind)
+    known = [one for one in fields(kind) if one.name not in kind.placed]
+    defaults = {one.name: one.default for one in known if one.default is not MISSING}
     return replace(record, spec=replace(spec, setting={**defaults, **spec.setting}))
 
 

@@ -98,7 +98,7 @@ class Geometry:
         self._check("model_dim", "heads", "length")
         if self.head_dim == 0:
             object.__setattr__(self, "head_dim", self.model_dim // self.heads)
-        self._check("head_dim")
+        self._check("head_dim", "layers")
         if self.layer not in range(self.layers):
             raise ConfigError(
                 f"geometry: layer must be at least 0 and below layers, got "

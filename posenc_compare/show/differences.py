@@ -17,7 +17,7 @@ from posenc_compare.show import frame
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Floats, Mean
 from posenc_compare.show.ranking import Column, by_family_of
-from posenc_compare.show.setting import texts_of
+from posenc_compare.show.setting import texts_of, training_of
 from posenc_compare.show.tables import by_x, without_number, without_result
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.intervals import LEVEL, half_width
@@ -181,7 +181,8 @@ def place_table(records: Iterable[Record], own: str) -> Table:
 
     There must be trainings of the scheme and of another.
     """
-    curves = _curves(records)
+    made = list(records)
+    curves = _curves(made)
     first, last = min(curves[own]), _end(curves[own])
     ends = [*dict.fromkeys((first, last))]
     compared = {x: _compared(curves, own, x) for x in ends}
@@ -211,7 +212,9 @@ def place_table(records: Iterable[Record], own: str) -> Table:
             )
             row.append(other.cell() if other else "" if name == own else Cell())
         rows.append(row)
+    mine = [r for r in made if r.label == own and r.measure == "extrapolation"]
     lines = [_sentence(x, compared[x].values()) for x in ends]
+    lines.append(f"{own}: {training_of(mine)}")
     longest = curves[own][max(curves[own])]
     if last < longest.x:
         why = f" ({longest.note})" if longest.note else ""
@@ -221,12 +224,12 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         if none:
             lines.append(f"without a score at {x:g}: {', '.join(none)}")
     lines += [
-        f"difference: the other less {own}, so that + means that {own} is better,",
-        "  with its 95 % interval over paired seeds, which is not adjusted",
+        f"difference: the other minus {own}, so + means that {own} is better; with its "
+        f"95 % interval over paired seeds, which is not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
-        "Scores are means over all seeds of a scheme. Differences and places go by",
-        "  common seeds. Neighbours without a difference have no ranking;",
-        "  equal scores are in the order of names.",
+        "scores: means over all seeds of a scheme; differences and places go by common "
+        "seeds; neighbours without a difference have no ranking, and equal scores are "
+        "in the order of names",
     ]
     place = f"place {at + 1} of {len(scored)}" if placed else "no place"
     return Table(

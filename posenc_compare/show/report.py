@@ -181,8 +181,9 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
     shared = _common_seeds(trained)
     if shared and max(shared) < FEWEST:
         found.append(
-            f"No two schemes have more than {max(shared)} seeds in common, and a "
-            f"ranking needs {FEWEST}. Differences between rows may be chance."
+            f"No two schemes have more than {max(shared)} "
+            f"seed{'s' * (max(shared) != 1)} in common, and a ranking needs {FEWEST}. "
+            f"Differences between rows may be chance."
         )
     steps = {record.spec.setting.get("steps") for record in trained}
     counts = [step for step in steps if isinstance(step, int)]

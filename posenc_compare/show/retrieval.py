@@ -210,7 +210,7 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
             f"evidence must reach beyond the {max(trained)} tokens that {models.pop()} "
             f"was trained at, got lengths up to {max(lengths)}; `--evidence DIR` with "
             f"records of `hf evaluate MODEL --retrieval --lengths {max(trained)},"
-            f"{asked}` would work"
+            f"{asked} --windows 6` would work"
         )
     if several := {s for r in records for s in r.settings if s[:4] != "cpu="}:
         raise ConfigError(

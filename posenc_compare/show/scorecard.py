@@ -136,6 +136,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         if one_text and not some and sum(map(_is_scored, end.values())) > 1
     ]
     lines += _lacking(cards, networks)
+    lines += _no_better(cards, schemes, lengths[0])
     scored = [[m for m in end.values() if m and m.values] for end in ends]
     seeds = [{frozenset(mean.values) for mean in some} for some in scored]
     if any(some and len(own) > 1 for some, own in zip(leading, seeds, strict=True)):
@@ -235,6 +236,28 @@ def _lacking(cards: list[Card], networks: list[Record]) -> Iterator[str]:
     ]
     if unknown:
         yield f"no level: no seed has a score at both lengths: {', '.join(unknown)}"
+
+
+def _no_better(
+    cards: list[Card], schemes: Mapping[str, Numbers], first: float
+) -> Iterator[str]:
+    """Yield a line on the networks that predict no better than a 2-gram model."""
+
+    def at_first(name: str, quantity: str, case: str) -> float:
+        found = schemes[name].get(("extrapolation", quantity, case), [])
+        return next((m.mean for m in found if m.x == first and m.values), math.nan)
+
+    few = [
+        card.texts["scheme"]
+        for card in cards
+        if at_first(card.name, "bits_per_byte", "")
+        >= at_first(card.name, "floor_bits_per_byte", "2-gram")
+    ]
+    if few:
+        yield (
+            f"no better at L than a 2-gram model, which reads one byte, so their level "
+            f"says little: {', '.join(few)}"
+        )
 
 
 def _same(trained: Frame) -> Iterator[str]:

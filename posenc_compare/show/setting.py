@@ -51,6 +51,13 @@ def _sizes(made: list[Record], shared: Facts) -> str:
     return "; ".join(filter(None, parts))
 
 
+def training_of(records: Iterable[Record]) -> str:
+    """Return the sizes and the text that some trainings share, and their seeds."""
+    made = [record for record in records if record.task]
+    shared = shared_facts([record.spec.setting for record in made])
+    return f"{_sizes(made, shared)}; {seeds_of(made)}"
+
+
 def short_setting(records: Iterable[Record]) -> str:
     """Return what all records share in few words, and the number of their seeds.
 

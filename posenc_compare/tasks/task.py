@@ -12,7 +12,7 @@ from typing import TypeVar, get_args
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import TASKS
 from posenc_compare.settings.training import NetworkKind, Training
 from posenc_compare.validate import check_choice
@@ -89,6 +89,54 @@ class Task(ABC):
             `(sequence, length)` each.
         """
         return {}
+
+
+def check_task(task: Task) -> None:
+    """Refuse a task whose first batch, or a test, is not as `Task` describes it.
+
+    Raises:
+        PluginError: if a tensor has another shape, dtype or range.
+    """
+    setting = task.setting
+    name, tests = setting.task, {n: task.test(n) for n in setting.test_lengths}
+    first = task.batch(0, setting.seed)
+    _check_batch(f"{name}: batch(0, seed)", first, setting.length, name, setting.batch)
+    for length, batch in tests.items():
+        _check_batch(f"{name}: test({length})", batch, length, name)
+
+
+def _check_batch(
+    who: str, batch: object, length: int, name: str, count: int = 0
+) -> None:
+    if not isinstance(batch, Batch):
+        raise PluginError(f"{who} must return a Batch, got {type(batch).__name__}")
+    parts = {"tokens": batch.tokens, "targets": batch.targets, "weights": batch.weights}
+    for part, x in parts.items():
+        if x is None and part == "weights":
+            continue
+        if not isinstance(x, Tensor):
+            got = type(x).__name__
+            raise PluginError(f"{who} must have {part} as a tensor, got {got}")
+        count = count or (len(x) if x.dim() else 1)
+        if x.shape != (count, length):
+            raise PluginError(
+                f"{who} must have {part} ({count}, {length}), got {tuple(x.shape)}"
+            )
+    vocabulary = TASKS.entry(name).facts["vocabulary"]
+    for part, x in (("tokens", batch.tokens), ("targets", batch.targets)):
+        if x.dtype != torch.int64:
+            raise PluginError(f"{who} must have {part} in int64, got {x.dtype}")
+        if count and not 0 <= x.min() <= x.max() < vocabulary:
+            raise PluginError(
+                f"{who} must have {part} from 0 to {vocabulary - 1}, the vocabulary, "
+                f"got {x.min()} to {x.max()}"
+            )
+    weights = batch.weights
+    if weights is not None and not (weights.min() >= 0 < weights.sum() < torch.inf):
+        raise PluginError(
+            f"{who} must have weights of 0 or more, and some above 0, got "
+            f"{weights.min():g} to {weights.max():g}"
+        )
 
 
 T = TypeVar("T", bound=type[Task])

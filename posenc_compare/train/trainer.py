@@ -16,7 +16,7 @@ from posenc_compare.errors import NonFiniteError
 from posenc_compare.registry import TASKS
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.training import Training
-from posenc_compare.tasks.task import Task
+from posenc_compare.tasks.task import Task, check_task
 from posenc_compare.train.decoder import Decoder, ids_of
 from posenc_compare.train.optimiser import AdamW, groups
 from posenc_compare.train.progress import Progress
@@ -200,8 +200,10 @@ class Trainer:
 
 def trainer_of(variant: Variant, setting: Training) -> Trainer:
     """Return the trainer of a new decoder with a scheme, as a setting has it."""
-    facts = TASKS.entry(setting.task).facts
-    task = TASKS.get(setting.task)(setting)
+    entry = TASKS.entry(setting.task)
+    facts, task = entry.facts, entry.item(setting)
+    if not TASKS.owns(entry.module):
+        check_task(task)
     geometry = Geometry(
         model_dim=setting.width,
         heads=setting.heads,

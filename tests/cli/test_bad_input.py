@@ -158,6 +158,7 @@ def test_seeds_are_whole_and_up_to_the_largest_that_torch_takes(value: Any) -> N
         (["--zzzzz", "1"], "No such option: --zzzzz"),
         (["--set"], "'--set' requires an argument"),
         (["extra"], "unexpected extra argument"),
+        (["mine.py"], "argument(s) (mine.py); --plugin FILE adds a file"),
         (["--set", "width=9,heads=10"], "width must be a multiple of heads"),
         (["--schemes", ","], "no scheme named"),
         (

@@ -75,6 +75,9 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(
     (beside,) = (line for line in lines if "| alibi " in line)
     assert beside.count("| 0.000 ± 0.000, p 1.000 ") == 2
     assert "disguised: place" in out
+    assert "disguised: 2 layers, width 64, " in out
+    assert " 4 steps, " in out
+    assert "; n = 6 seeds" in out
     folder = tmp_path / "out"
     assert (folder / "place-disguised.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "place-disguised.pdf").read_bytes().startswith(b"%PDF")
@@ -183,6 +186,14 @@ def test_a_scheme_of_the_reference_competes_once(preset: str) -> None:
     trained = [one for one in records if one.measure == "extrapolation"]
     seeds = Counter(one.label for one in trained)
     assert {*seeds.values()} == {6}
+
+
+def test_seeds_that_the_reference_lacks_are_refused() -> None:
+    known = sound([curve("rope", [1.0, 2.0], task="language", seed=3)])
+    cells = [Cell(Variant("rope"), "extrapolation", Training(seed=4), 1)]
+    with pytest.raises(ConfigError, match="those of the reference, 3 to 3, got 4 to 4"):
+        command._check_seeds(known, cells)
+    command._check_seeds(known, [replace(cells[0], setting=Training(seed=3))])
 
 
 def test_a_reference_of_another_text_is_refused() -> None:

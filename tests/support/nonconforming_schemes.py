@@ -55,6 +55,11 @@ class FaultyDistance(Distance):
     def __init__(self, geometry: Geometry, *, what: str = "") -> None:
         super().__init__(geometry)
         self.what = what
+        start = nn.Parameter(torch.zeros(1))
+        if what == "hides":
+            self.slopes = [start]
+        if what == "idles":
+            self.slopes = start
 
     def pair_bias(self, call: Call) -> PairBias:
         bias = super().pair_bias(call)

@@ -1,15 +1,19 @@
 """Tasks: what they ask, and what a perfect, a constant and a random answer score."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from posenc_compare.errors import PluginError
 from posenc_compare.registry import TASKS
 from posenc_compare.settings.training import Training
-from posenc_compare.tasks.task import Batch, Task
+from posenc_compare.tasks.task import Batch, Task, check_task
 from posenc_compare.train.evaluation import by_place, exact_match
 
 SCORED = [  # of images see `test_images.py`, too
@@ -39,18 +43,65 @@ def counting(batch: Batch) -> Tensor:
     return batch.weights > 0
 
 
-@WITH_ANSWERS
-def test_tokens_targets_and_weights_are_in_range(name: str) -> None:
-    task, facts = task_of(name), TASKS.entry(name).facts
-    for batch in (task.batch(0, 0), task.test(LENGTH), task.test(4 * LENGTH)):
-        assert batch.tokens.shape == batch.targets.shape
-        for tokens in (batch.tokens, batch.targets):
-            assert tokens.dtype == torch.int64
-            assert tokens.min() >= 0
-            assert tokens.max() < facts["vocabulary"]
-        assert counting(batch).any(dim=1).all()  # every sequence asks something
-    assert task.test(4 * LENGTH).tokens.shape[1] == 4 * LENGTH
-    assert task.batch(0, 0).tokens.shape == (64, LENGTH)
+@EVERY
+def test_batches_can_be_read_and_every_sequence_asks_something(name: str) -> None:
+    task = task_of(name)
+    check_task(task)
+    if name in SCORED:
+        for batch in (task.batch(0, 0), task.test(LENGTH), task.test(4 * LENGTH)):
+            assert counting(batch).any(dim=1).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda b: None, "must return a Batch, got NoneType"),
+        (lambda b: replace(b, tokens=b.tokens.tolist()), "tokens as a tensor, got lis"),
+        (lambda b: replace(b, tokens=b.tokens[0, 0]), "tokens (COUNT, 16), got ()"),
+        (
+            lambda b: replace(b, tokens=b.tokens[:, 1:]),
+            "tokens (COUNT, 16), got (COUNT, ",
+        ),
+        (lambda b: replace(b, targets=b.targets[:, 1:]), "targets (COUNT, 16), got ("),
+        (
+            lambda b: replace(b, targets=b.targets.float()),
+            "targets in int64, got torch",
+        ),
+        (
+            lambda b: replace(b, tokens=b.tokens + 99),
+            "from 0 to 47, the vocabulary, go",
+        ),
+        (
+            lambda b: replace(b, targets=b.targets - 99),
+            "from 0 to 47, the vocabulary, ",
+        ),
+        (lambda b: replace(b, weights=0 * b.weights), "and some above 0, got 0 to 0"),
+        (lambda b: replace(b, weights=-b.weights), "weights of 0 or more, and some ab"),
+        (lambda b: replace(b, weights=b.weights / 0), "weights of 0 or more, and some"),
+        (lambda b: replace(b, weights=b.weights[1:]), "weights (COUNT, 16), got ("),
+    ],
+)
+@pytest.mark.parametrize("method", ["batch", "test"])
+def test_a_batch_that_networks_cannot_read_is_refused(
+    change: Callable[[Batch], Any], said: str, method: str
+) -> None:
+    task = task_of("recall")
+    right = getattr(task, method)
+    setattr(task, method, lambda *what: change(right(*what)))
+    with pytest.raises(PluginError) as caught:
+        check_task(task)
+    who = "recall: batch(0, seed)" if method == "batch" else f"recall: test({LENGTH})"
+    assert str(caught.value).startswith(f"{who} must ")
+    pattern = re.escape(said).replace("COUNT", r"\d+")
+    assert re.search(pattern, str(caught.value))
+
+
+def test_a_task_that_tests_another_length_is_refused_before_training() -> None:
+    task = task_of("recall")
+    at_l = task.test(LENGTH)
+    task.test = lambda length: at_l  # type: ignore[method-assign]
+    with pytest.raises(PluginError, match=rf"test\(32\) must .* got \(\d+, {LENGTH}\)"):
+        check_task(task)
 
 
 @EVERY
