@@ -8,14 +8,16 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from support.attention import decoded
+from torch import Tensor
 
-from posenc_compare.attention import Session, attention
+from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.registry import MEASURES, TASKS
 from posenc_compare.schemes import Geometry, Scheme, Variant, create
 from posenc_compare.settings.training import Training
@@ -122,6 +124,102 @@ def test_gaps_in_time_matter() -> None:
     assert list(found) == ["seconds", "counts"]
     assert found["seconds"] < 2
     assert found["counts"] > 10
+
+
+@pytest.fixture
+def graphs(forgetful: None) -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(EXAMPLES / "graphs.py")))
+
+
+def test_a_graph_transformer_sees_each_graph_alone(graphs: SimpleNamespace) -> None:
+    torch.manual_seed(0)
+    edges, far, marks, _ = graphs.draw(3, 12, 24)
+    sizes, order = edges.any(dim=2).sum(dim=1).tolist(), torch.randperm(24)
+    for name in ("nope", "random_walk", "shortest_path"):
+        model = graphs.Model(name).requires_grad_(False)
+        for parameter in model.scheme.parameters():
+            parameter.normal_()
+        whole = model(edges, far, marks)
+        pairs = (x[:, order][..., order] for x in (edges, far))
+        renumbered = model(*pairs, marks[:, order])
+        torch.testing.assert_close(renumbered, whole[:, order])
+        for row, size in enumerate(sizes):
+            pairs = (x[row, None, :size, :size] for x in (edges, far))
+            alone = model(*pairs, marks[row, None, :size])
+            torch.testing.assert_close(alone[0], whole[row, :size])
+
+
+def test_nodes_keep_their_distances_in_any_order(graphs: SimpleNamespace) -> None:
+    torch.manual_seed(0)
+    edges, far, *_ = graphs.draw(3, 12, 24)
+    ids, order = graphs.positions("shortest_path", edges, far), torch.randperm(24)
+    q, k, v = torch.randn(3, 3, graphs.HEADS, 24, 8)
+    scheme: Any = create("shortest_path", model_dim=32, heads=graphs.HEADS)
+    torch.nn.init.normal_(scheme.table)
+
+    def read(*rows: Tensor, ids: Tensor) -> Tensor:
+        mask = Mask(causal=False)
+        return attention(*rows, scheme=scheme, positions=ids, mask=mask)
+
+    given = (x[:, :, order] for x in (q, k, v))
+    wanted = read(q, k, v, ids=ids)[:, :, order]
+    torch.testing.assert_close(read(*given, ids=ids[:, order]), wanted)
+
+
+def test_distances_and_classes_of_graphs(graphs: SimpleNamespace) -> None:
+    torch.manual_seed(0)
+    edges, far, marks, classes = graphs.draw(3, 12, 24)
+    sizes = edges.any(dim=2).sum(dim=1).tolist()
+    steps, reached = torch.zeros_like(far), torch.eye(24).expand_as(edges)
+    for _ in range(24):
+        steps += reached == 0
+        reached = reached + reached @ edges
+    real = (reached > 0) & edges.any(dim=2)[..., None]
+    assert torch.equal(steps[real], far[real])
+    assert real.sum(dim=(1, 2)).tolist() == [size**2 for size in sizes]
+    first, second = (far[marks == mark] for mark in (1, 2))
+    nearer = torch.where(first < second, 1, torch.where(first > second, 2, 0))
+    assert torch.equal(classes[classes >= 0], nearer[classes >= 0])
+    assert [(row >= 0).sum() for row in classes] == [size - 2 for size in sizes]
+
+
+def test_codes_of_graphs(graphs: SimpleNamespace) -> None:
+    torch.manual_seed(0)
+    edges, far, *_ = graphs.draw(3, 12, 24)
+    degrees = edges.sum(dim=1).clamp(min=1)
+    back = (edges / degrees[:, None]).sum(dim=2) / degrees
+    walks = graphs.positions("random_walk", edges, far)
+    torch.testing.assert_close(walks[..., :2], torch.stack([0 * back, back], dim=2))
+    vectors = graphs.positions("laplacian", edges, far)
+    moved = edges @ (vectors / degrees.sqrt()[..., None]) / degrees.sqrt()[..., None]
+    values = 1 - (vectors * moved).sum(dim=1)
+    torch.testing.assert_close(vectors * (1 - values)[:, None], moved)
+    assert (values.diff(dim=1) > 0).all()
+    assert (values > 0).all()
+    scheme, generator = graphs.Model("laplacian").scheme, torch.Generator()
+    assert torch.equal(scheme.positions(vectors), vectors.double())
+    flipped = scheme.positions(vectors, generator.manual_seed(0))
+    signs = (flipped * vectors).sum(dim=1).sign()
+    torch.testing.assert_close(flipped, vectors * signs[:, None])
+    assert signs.unique().tolist() == [-1, 1]
+    assert not torch.equal(signs[0], signs[1])
+
+
+def test_a_graph_transformer_learns_with_positions(
+    graphs: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graphs.compare(seeds=(2,), steps=100)
+    rows = re.findall(
+        r"^(\w+) +([01]\.\d+) +([01]\.\d+)$", capsys.readouterr().out, re.M
+    )
+    found = {name: [float(share) for share in shares] for name, *shares in rows}
+    names = ["chance", "majority", "nope", "random_walk", "laplacian", "shortest_path"]
+    assert list(found) == names
+    for most, nope, path in zip(*(found[names[at]] for at in (1, 2, 5)), strict=True):
+        assert 1 / 3 < most < 0.5
+        assert nope < most + 0.02
+        assert path > 0.9
+    assert found["laplacian"][0] > found["nope"][0]
 
 
 def test_notebook_compares_without_a_guard():
