@@ -122,7 +122,9 @@ class Registry:
         found: dict[str, tuple[dict[str, Any], str]] = {}
         for file in self._files:
             for made in parse(file).body:
-                for call in getattr(made, "decorator_list", []):
+                if not isinstance(made, ast.ClassDef | ast.FunctionDef):
+                    continue
+                for call in made.decorator_list:
                     match call:
                         case ast.Call(args=[ast.Constant(str(name))], keywords=given):
                             facts = {
