@@ -282,6 +282,19 @@ def test_a_scheme_has_one_colour_and_dash_in_every_company() -> None:
     assert len({every[name].colour for name in FIRST}) == len(FIRST)
 
 
+def test_a_scheme_keeps_colour_and_dash_under_several_settings() -> None:
+    made = [
+        replace(one, label=f"{one.label} [steps={n}]", settings=(f"steps={n}",))
+        for one in of_family({"rope": "rotary", "alibi": "bias"})
+        for n in (300, 600)
+    ]
+    found, alone = looks(made), looks(of_family({"rope": "rotary", "alibi": "bias"}))
+    for one in made:
+        look, own = found[one.label], alone[one.label.partition(" ")[0]]
+        assert (look.colour, look.dash) == (own.colour, own.dash)
+    assert len({(x.colour, x.dash, x.marker) for x in found.values()}) == 4
+
+
 def test_looks_are_ordered_by_family_then_year_and_have_texts_of_their_own() -> None:
     wanted = {
         "nope": "none",

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from posenc_compare.records.labels import without_settings
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Frame, in_bits
 from posenc_compare.show.plots.lines import Lines
@@ -71,6 +72,6 @@ def _rows(records: list[Record]) -> Frame:
 
 def _without_rates(record: Record) -> str:
     """Return the label of a record, without the rates among its settings."""
-    name = record.label.removesuffix(f" [{', '.join(record.settings)}]")
+    name = without_settings(record).label
     others = [one for one in record.settings if one.partition("=")[0] not in RATES]
     return f"{name} [{', '.join(others)}]" if others else name

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from posenc_compare.records.labels import without_settings
 from posenc_compare.records.record import Record
 from posenc_compare.registry import FAMILIES, SCHEMES, Entry
 from posenc_compare.show.plots.paper import PAGE, paper_width
@@ -98,16 +99,19 @@ class Look:
 def looks(records: Iterable[Record]) -> dict[str, Look]:
     """Return the look of every label of records, in the order of legends.
 
-    The order is by family, then by publication. Colour and dash depend on the label
-    alone, so that a scheme has the same ones in all plots of all runs.
+    The order is by family, then by publication. Colour and dash depend on the scheme
+    and its options alone, so that it has the same ones in all plots of all runs. Under
+    several settings, its markers differ.
     """
-    family = {record.label: record.family for record in records}
+    made = {record.label: record for record in records}
+    family = {label: record.family for label, record in made.items()}
+    scheme = {label: without_settings(record).label for label, record in made.items()}
     faces = _faces()
     published = {name: place for place, name in enumerate(faces)}
 
     def place(label: str) -> tuple[int, int, str]:
         of, _ = by_family(family[label], label)
-        return of, published.get(label, len(published)), label
+        return of, published.get(scheme[label], len(published)), label
 
     found: dict[str, Look] = {}
     texts: set[str] = set()
@@ -117,7 +121,7 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
         while text in texts:  # of labels that begin alike
             copy += 1
             text = safe(label, LABEL - 5) + f" ({copy})"
-        colour, dash, first = faces.get(label) or _face_of(label)
+        colour, dash, first = faces.get(scheme[label]) or _face_of(scheme[label])
         markers = MARKERS[first:] + MARKERS[:first]
         free = (one for one in markers if (colour, dash, one) not in taken)
         marker = next(free, markers[0])
