@@ -2,8 +2,8 @@
 
 Task: which of two marked nodes is nearer? The position of a node has several axes: its
 entries in Laplacian eigenvectors, the chances that a random walk is back after 1, 2,
-... steps, or its number and its distances to all nodes. The last form a matrix of pairs
-that comes with the input, and they hold the answer.
+... steps, or its number and its distances to all nodes. The distances form a matrix of
+pairs that comes with the input, and they contain the answer.
 
 Source: released code for Dwivedi et al. 2020, arXiv:2003.00982 (laplacian), Dwivedi et
 al. 2021, arXiv:2110.07875 (random_walk), and Ying et al. 2021, arXiv:2106.05234
@@ -86,7 +86,8 @@ def positions(name: str, edges: Tensor, far: Tensor) -> Tensor:
 def draw(count: int, least: int, most: int) -> tuple[Tensor, ...]:
     """Return random trees with extra edges: adjacency, distances, marks and classes.
 
-    A class is the mark of the nearer node, 1 or 2, or 0 for a tie. -1 does not count.
+    A class is the mark of the nearer node, 1 or 2, or 0 for a tie. Nodes of
+    class -1 do not count.
     """
     node, sizes = torch.arange(most), torch.randint(least, most + 1, (count, 1, 1))
     parent = (torch.rand(count, most, 1) * node[:, None]).long()
@@ -149,7 +150,7 @@ def accuracy(model: Model, data: tuple[Tensor, ...]) -> float:
 
 
 def compare(seeds: tuple[int, ...], steps: int) -> None:
-    """Print the share of right classes, on graphs of the trained size and twice it."""
+    """Print the share of right classes, at the trained size and at twice that size."""
     torch.manual_seed(99)
     tests = [draw(500, 12, 24), draw(500, 24, 48)]
     counts = [test[3][test[3] >= 0].bincount() for test in tests]

@@ -1,9 +1,9 @@
 """Names, facts and origins of schemes, measures, tasks and plots.
 
 A decorator files each thing under its name, with its facts and the first line of its
-docstring. What this package holds is imported when all of its kind is needed, or alone
-when it is asked for by its name, which is the name of its file. So are installed
-plugins, by the names of their entry points. A plugin given as a file or a module is
+docstring. A built-in thing is imported when all of its kind are needed, or alone by its
+name, which is the name of its file. So are installed plugins, by the names of their
+entry points. A plugin given as a file or a module is
 imported when it is given.
 """
 
@@ -115,9 +115,9 @@ class Registry:
         return [e for _, e in sorted(self._known.items()) if self.owns(e.module)]
 
     def listed(self) -> dict[str, tuple[dict[str, Any], str]]:
-        """Return facts and summary of all by name, sorted; import only plugins.
+        """Return facts and summary of each thing by name, sorted; import only plugins.
 
-        What is built in is read from its source: the facts that are constants.
+        Built-in things are read from the source: summaries, and facts with constants.
         """
         found: dict[str, tuple[dict[str, Any], str]] = {}
         for file in self._files:
@@ -137,7 +137,7 @@ class Registry:
             self._find(name)
         plugins = {n: e for n, e in self._known.items() if not self.owns(e.module)}
         if found.keys() & plugins.keys():
-            self.built_in()  # which refuses a name that is declared twice
+            self.built_in()  # refuses names declared twice
         found |= {name: (e.facts, e.summary) for name, e in plugins.items()}
         return dict(sorted(found.items()))
 
@@ -459,7 +459,8 @@ def _cure(error: BaseException, plugin: Path) -> str:
     name = str(getattr(error, "name", ""))
     beside = plugin.parent / f"{name}.py"
     if isinstance(error, ModuleNotFoundError) and beside.exists():
-        return f"; {name}.py inside the plugin, or an installed package, would work"
+        places = "in the plugin, or in an installed package"
+        return f"; the code of {name}.py {places}, would work"
     return ""
 
 

@@ -222,7 +222,7 @@ def test_two_ropes_of_a_copy_are_not_named_as_one(posenc: Any, tmp_path: Path) -
     words = ("--layout", "adjacent", "--out", tmp_path / "copy")
     said = posenc("hf", "convert", tmp_path / "own", *words).stderr
     assert said.endswith(
-        ", and no single hf.apply reads all its adjacent pairs rightly\n"
+        ", and no single hf.apply reads all its adjacent pairs correctly\n"
     )
 
 

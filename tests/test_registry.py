@@ -246,7 +246,7 @@ def test_broken_installed_plugins_are_told_and_others_work(
         ("import no_such_module_here", "ModuleNotFoundError: No module named '.*'$"),
         (
             "import good",
-            "ModuleNotFoundError: .*; good.py inside the plugin, or an ins",
+            "ModuleNotFoundError: .*; the code of good.py in the plugin, or in an",
         ),
         ("__import__('a/b\\0')", "ModuleNotFoundError: No module named"),
         ("1 / 0", "ZeroDivisionError: division by zero"),

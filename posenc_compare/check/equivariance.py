@@ -141,7 +141,7 @@ def _cached_decoding_equals_one_pass(
 ) -> None:
     length = sum(steps)
     if not noise and length >= 500:
-        return  # with parameters as they begin, short sequences are enough
+        return  # with initial parameters, short sequences are enough
     layer, batch = Layer(subject.build(600, noise=noise)), 3 if length < 500 else 1
     x, (positions, segments) = tokens(length, batch=batch), subject.rows(length, batch)
     with torch.no_grad():

@@ -59,7 +59,7 @@ def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
 
 
 def _unregistered(scheme: nn.Module) -> list[str]:
-    """Return the attributes that hold trained tensors that no optimiser is given."""
+    """Return the attributes with trained tensors that no optimiser gets."""
     return [
         name
         for module in scheme.modules()

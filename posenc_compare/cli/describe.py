@@ -100,7 +100,7 @@ def _describe(entry: Entry, registry: Registry, label: str) -> None:
         kind = thing.family
     elif registry is MEASURES:
         kind = f"measure, {thing.setting}"
-        texts = [ARGS.sub("", text) for text in texts]  # which all measures share
+        texts = [ARGS.sub("", text) for text in texts]  # all measures share them
     variant = labelled(label) if registry is SCHEMES else None
     for text in filter(None, [f"{label} ({kind})", *texts]):
         for line in [*text.split("\n"), ""]:

@@ -149,7 +149,7 @@ def convert(
 
 
 def cure(folder: Path) -> str:
-    """Return what makes transformers read a copy rightly.
+    """Return what to say about how transformers reads a copy.
 
     It is empty if transformers has the layout of the copy.
     """
@@ -159,7 +159,7 @@ def cure(folder: Path) -> str:
         return ""
     turning = [row for row in describe(config) if row.kind == "rotary"]
     if len(turning) != 1 or turning[0].variant is None:
-        return f", and no single hf.apply reads all its {layout} pairs rightly"
+        return f", and no single hf.apply reads all its {layout} pairs correctly"
     own = turning[0].variant
     label = Variant(own.name, {**own.options, "layout": layout}).label
     return f' until you call `hf.apply(model, "{label}")`'

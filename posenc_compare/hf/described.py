@@ -26,7 +26,7 @@ class Described:
             largest; None if it was not compared.
         note: why there is no scheme, or what else is done; empty if nothing is.
         numbers: of these layers; empty for tables and biases.
-        frequencies: by which pairs turn, in radians per position; empty if none do.
+        frequencies: of rotary pairs, in radians per position; empty if there are none.
     """
 
     layers: str

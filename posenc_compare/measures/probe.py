@@ -69,7 +69,7 @@ class Probe(ProbeSetting):
         hidden = not self.grid or scheme.facts.causal_only
         mask = Mask(causal=hidden if causal is None else causal)
         generator = self.generator("ids")
-        # In a list, a scheme that differs by layer serves all of them as this one.
+        # A list of one lets a scheme that differs by layer act alike in all layers.
         return Session([scheme], positions, mask=mask, generator=generator, fed=fed)
 
     def queries_of(self, scheme: Scheme, x: Tensor, purpose: str = "query") -> Tensor:

@@ -224,8 +224,8 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         if none:
             lines.append(f"without a score at {x:g}: {', '.join(none)}")
     lines += [
-        f"difference: the other minus {own}, so + means that {own} is better; with its "
-        f"95 % interval over paired seeds, which is not adjusted",
+        f"difference: the other minus {own}, so + means that {own} is better; its "
+        f"95 % interval is over paired seeds and not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
         "scores: means over all seeds of a scheme; differences and places go by common "
         "seeds; neighbours without a difference have no ranking, and equal scores are "

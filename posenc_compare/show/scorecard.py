@@ -54,8 +54,8 @@ LINES = (
     (
         "level",
         f"level: holds if the 95 % interval of the change lies below {MARGIN} bits, "
-        "loses if above, unclear if it contains that; undefined without a score at "
-        "the end, n/a if the scheme does not support the task",
+        f"loses if above, unclear if {MARGIN} lies inside; undefined without a score "
+        "at the end, n/a if the scheme does not support the task",
     ),
 )
 LEADING = (
@@ -255,8 +255,8 @@ def _no_better(
     ]
     if few:
         yield (
-            f"no better at L than a 2-gram model, which reads one byte, so their level "
-            f"says little: {', '.join(few)}"
+            f"schemes no better at L than a 2-gram model, which reads one byte; their "
+            f"level says little: {', '.join(few)}"
         )
 
 

@@ -92,7 +92,7 @@ class Task(ABC):
 
 
 def check_task(task: Task) -> None:
-    """Refuse a task whose first batch, or a test, is not as `Task` describes it.
+    """Refuse a task if its first batch or a test is not what `Task` describes.
 
     Raises:
         PluginError: if a tensor has another shape, dtype or range.

@@ -41,5 +41,5 @@ def draw_place(own: str, compared: Mapping[str, Difference], unit: str) -> Figur
 def place_plot(records: Iterable[Record], own: str, format: str = "png") -> bytes:
     """Return an image of the differences of other schemes from one's own."""
     x, compared = at_the_end(records, own)
-    unit = f"bits per byte at {x:g}, less those of {style.safe(own)}"
+    unit = f"bits per byte at {x:g}, minus those of {style.safe(own)}"
     return style.render(draw_place(own, compared, unit), format, DPI)
