@@ -58,7 +58,14 @@ def apply(
             one of its class has other logits through this attention than by itself.
         ConfigError: if the scheme, an option or a layer cannot be used.
     """
+    sines = not keep_rotary and sines_first(model)
     made = Applied(model, scheme, layers, keep_rotary, length, generator)
+    if sines:
+        made.remove()
+        raise UnsupportedModelError(
+            f"{type(model).__name__}: must give its layers cosines before sines, and "
+            f"gives sines first; {WOULD_WORK}"
+        )
     chosen = None if layers is None else tuple(made.report()["layers"])
     if fault := _fault(model, chosen, made.before, keep_rotary):
         made.remove()
@@ -141,8 +148,6 @@ def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
             f"must have the same logits through this attention as by itself, got a "
             f"small one of its class that is off by {off:.0e} of the largest"
         )
-    if not keep and sines_first(small):
-        return "must give its layers cosines before sines, and gives sines first"
     if keep or layers is not None or not neutral_at_start(small, EXACT):
         return ""
     own = _read(small, ids, position_ids=torch.zeros_like(ids), **seen)

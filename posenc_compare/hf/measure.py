@@ -297,8 +297,16 @@ def rotating_layers(model: Any) -> list[int] | None:
 
 
 def sines_first(model: Any) -> bool:
-    """Return whether layers are given sines before cosines, as those of GPT-J are."""
-    tables = meet(model, torch.ones((1, 1), dtype=torch.long), 0).tables
+    """Return whether layers are given sines before cosines, as those of GPT-J are.
+
+    False if the model cannot be run on tokens alone.
+    """
+    try:
+        with evaluating(model):
+            ids = torch.ones((1, 1), dtype=torch.long, device=model.device)
+            tables = meet(model, ids, 0).tables
+    except Exception:  # no weights, or a model that asks for more than tokens
+        return False
     pairs = [pair for pair in tables if len(pair) == 2]
     return any(not first.any() and second.any() for first, second in pairs)
 

@@ -213,6 +213,7 @@ def place_table(records: Iterable[Record], own: str) -> Table:
             row.append(other.cell() if other else "" if name == own else Cell())
         rows.append(row)
     mine = [r for r in made if r.label == own and r.measure == "extrapolation"]
+    mine = [record for record in mine if record.status == "ok"] or mine
     lines = [_sentence(x, compared[x].values()) for x in ends]
     lines.append(f"{own}: {training_of(mine)}")
     longest = curves[own][max(curves[own])]

@@ -92,7 +92,7 @@ class Task(ABC):
 
 
 def check_task(task: Task) -> None:
-    """Refuse a task if its first batch or a test is not what `Task` describes.
+    """Refuse a task if its first batch, a test or a floor is not what `Task` describes.
 
     Raises:
         PluginError: if a tensor has another shape, dtype or range.
@@ -103,6 +103,14 @@ def check_task(task: Task) -> None:
     _check_batch(f"{name}: batch(0, seed)", first, setting.length, name, setting.batch)
     for length, batch in tests.items():
         _check_batch(f"{name}: test({length})", batch, length, name)
+        for case, other in task.variations(length).items():
+            _check_batch(f"{name}: variation {case!r}", other, length, name)
+        for case, floor in task.floors(length).items():
+            if floor.shape != batch.tokens.shape:
+                raise PluginError(
+                    f"{name}: floor {case!r} must be {tuple(batch.tokens.shape)}, got "
+                    f"{tuple(floor.shape)}"
+                )
 
 
 def _check_batch(
@@ -117,7 +125,7 @@ def _check_batch(
         if not isinstance(x, Tensor):
             got = type(x).__name__
             raise PluginError(f"{who} must have {part} as a tensor, got {got}")
-        count = count or (len(x) if x.dim() else 1)
+        count = count or (len(x) if x.dim() else 1) or 1
         if x.shape != (count, length):
             raise PluginError(
                 f"{who} must have {part} ({count}, {length}), got {tuple(x.shape)}"

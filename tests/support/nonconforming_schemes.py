@@ -58,8 +58,10 @@ class FaultyDistance(Distance):
         start = nn.Parameter(torch.zeros(1))
         if what == "hides":
             self.slopes = [start]
-        if what == "idles":
-            self.slopes = start
+        if what == "hides_more":
+            self._nets = {"one": nn.Linear(1, 1)}
+        if what == "":  # which is registered, too
+            self.near, self.both = start, [start]
 
     def pair_bias(self, call: Call) -> PairBias:
         bias = super().pair_bias(call)

@@ -79,6 +79,7 @@ def test_batches_can_be_read_and_every_sequence_asks_something(name: str) -> Non
         (lambda b: replace(b, weights=-b.weights), "weights of 0 or more, and some ab"),
         (lambda b: replace(b, weights=b.weights / 0), "weights of 0 or more, and some"),
         (lambda b: replace(b, weights=b.weights[1:]), "weights (COUNT, 16), got ("),
+        (lambda b: replace(b, tokens=b.tokens[:0]), "tokens (COUNT, 16), got (0, 16)"),
     ],
 )
 @pytest.mark.parametrize("method", ["batch", "test"])
@@ -94,6 +95,18 @@ def test_a_batch_that_networks_cannot_read_is_refused(
     assert str(caught.value).startswith(f"{who} must ")
     pattern = re.escape(said).replace("COUNT", r"\d+")
     assert re.search(pattern, str(caught.value))
+
+
+@pytest.mark.parametrize("what", ["variation", "floor"])
+def test_variations_and_floors_are_of_the_test_length(what: str) -> None:
+    task = task_of("recall")
+    short = task.test(LENGTH)
+    if what == "variation":
+        task.variations = lambda length: {"harder": short}  # type: ignore[method-assign]
+    else:
+        task.floors = lambda length: {"guess": short.weights[:, :1]}  # type: ignore
+    with pytest.raises(PluginError, match=f"recall: {what} '(harder|guess)' must "):
+        check_task(task)
 
 
 def test_a_task_that_tests_another_length_is_refused_before_training() -> None:
