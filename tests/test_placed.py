@@ -141,7 +141,7 @@ def test_rows_may_differ_and_decoding_keeps_them(name: str) -> None:
         close(one.embed(x)[row], embedded[row])
         close(one.attend(0, q, k, v)[row], out[row])
     session = Session(scheme, ids, placed=placed, fed=0, cache=True)
-    close(decoded(session, [1] * COUNT, (q, k, v)), out)
+    close(decoded(session, [1] * COUNT, (q, k, v), x), out)
     close(session.embed(x[:, -1:]), embedded[:, -1:])
 
 

@@ -47,6 +47,18 @@ def test_a_later_scheme_may_not_act_before_the_layers(name: str) -> None:
         Session(both, IDS)
 
 
+def test_a_pass_whose_tokens_were_not_embedded_is_warned_of() -> None:
+    session = Session(make("sinusoidal"), IDS, fed=0)
+    for count in (4, 5):
+        session.extend(count)
+        q, k, v = (part[:, :, : session.end] for part in heads())
+        given = q[:, :, session.start :], k, v
+        with pytest.warns(UserWarning, match=r"sinusoidal: .*embed was not called"):
+            session.attend(0, *given)
+        session.embed(normal(2, count, HEADS * WIDTH))
+        session.attend(0, *given)
+
+
 def test_schemes_of_one_class_share_no_table_of_other_options() -> None:
     schemes = [make("deberta", reach=8), make("deberta", reach=8, buckets=8)]
     session = Session(schemes, ids := torch.arange(LENGTH) * 3)

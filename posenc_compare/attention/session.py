@@ -16,6 +16,7 @@ those of its encoder. Both texts have sessions of their own, which place the tok
     )
 """
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -188,6 +189,7 @@ class Session:
         self.start, self.end = self.end, self.end + count
         self._past.update(self._kept)
         self._attended: set[int] = set()
+        self._embedded = False
         mask, keys, key_placed = self.mask, None, None
         if self.crosses:
             keys, key_placed = self._keys, self._key_placed
@@ -247,6 +249,7 @@ class Session:
                 "session: embed must be called on the session of one text, got one "
                 "with key_positions; Session(schemes, positions) would work"
             )
+        self._embedded = True
         places = sent(self._cut(self.places, self.start), tokens.device)
         with torch.autocast(tokens.device.type, enabled=False):
             embedded = ask(self.schemes[0], "embed", tokens, places)
@@ -290,6 +293,13 @@ class Session:
                 f"session: layer {layer} must attend once in a pass, got a second "
                 f"call; extend(count) before new tokens, or the number of another "
                 f"layer, would work"
+            )
+        first = self.schemes[0]
+        if not self._embedded and not self.crosses and first.acts_at("embed"):
+            warnings.warn(
+                f"{first.name}: adds positions to the tokens, but session.embed was "
+                f"not called in this pass",
+                stacklevel=2,
             )
         k, v = (self._all(layer, *part) for part in (("k", k), ("v", v)))
         state = self._state(layer, x)

@@ -63,6 +63,8 @@ def decoded(
         new = slice(session.start, session.end)
         given = [part[:, :, new] for part in heads]
         state = {} if x is None else {"x": x[:, new]}
+        if x is not None:
+            session.embed(x[:, new])
         outs.append(session.attend(0, *given, **state))
     return torch.cat(outs, dim=2)
 
