@@ -9,12 +9,18 @@ from pathlib import Path
 from posenc_compare.errors import ConfigError
 
 LONGEST = 80  # letters of a name that are looked at, and shown
+FILES = (".csv", ".html", ".json", ".md", ".pdf", ".png", ".svg", ".tex")
 CLOSE = 0.58  # share of letters in common from which a name is suggested
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:
-    """Return at most three known names that may be meant, the likeliest first."""
-    return get_close_matches(name[:LONGEST].lower(), list(known), 3, CLOSE)
+    """Return at most three known names that may be meant, the likeliest first.
+
+    Initials stand for a name, as `lr` for `learning_rate`.
+    """
+    word, names = name[:LONGEST].lower(), list(known)
+    short = [n for n in names if "".join(w[:1] for w in n.split("_")) == word]
+    return short[:3] or get_close_matches(word, names, 3, CLOSE)
 
 
 def hint(name: str, known: Iterable[str]) -> str:
@@ -103,6 +109,16 @@ def check_heads(width: int, heads: int) -> None:
             f"width must be a multiple of heads, got width {width} and heads {heads}; "
             f"width {width - width % heads or heads} would work",
             field="width",
+        )
+
+
+def check_folder(name: str, path: Path) -> None:
+    """Raise `ConfigError` if the name of a new folder is that of a file."""
+    if path.suffix.lower() in FILES and not path.is_dir():
+        raise ConfigError(
+            f"{name} must be a folder, got {str(path)!r}; "
+            f"{str(path.with_suffix(''))!r} would work",
+            field=name,
         )
 
 

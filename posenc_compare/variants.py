@@ -203,10 +203,10 @@ def parse_variants(text: str) -> list[Variant]:
     variants: list[Variant] = []
     for part in filter(None, (part.strip() for part in _split(text, ","))):
         pattern, colon, written = part.partition(":")
-        if not colon and ";" in part:
+        if not colon and (";" in part or "=" in part):
             raise ConfigError(
-                f"options must follow a colon, as in rope:base=500;layout=half, got "
-                f"{part[:80]!r}"
+                f"options must follow a colon and be separated by ;, as in "
+                f"rope:base=500;layout=half, got {part[:80]!r}"
             )
         for name in _selected(pattern):
             variants.append(Variant(name, _read_options(name, written)))

@@ -19,7 +19,7 @@ from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.records.packed import NAME, packed, read_packed
 from posenc_compare.settings.canonical import Body, canonical, parse_strictly, spec_key
-from posenc_compare.validate import read_regular
+from posenc_compare.validate import check_folder, read_regular
 
 SCHEMA = 3
 LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
@@ -61,6 +61,7 @@ class Store:
 
     def create(self) -> None:
         """Make the folder and prove that it takes files, before a run begins."""
+        check_folder("out", self.folder)
         with self._must("be a folder to write to"):
             held = {path.name for path in self.folder.glob("*")}
             if held and held.isdisjoint({self.cells.name, self.packed.name}):

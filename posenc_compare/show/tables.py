@@ -36,6 +36,7 @@ from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import SEVERAL, coverage, texts_of
 from posenc_compare.show.tasks import AREA, by_task, page_name, prefix, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL
+from posenc_compare.validate import check_folder
 
 COLUMNS = 4  # quantities side by side in one displayed table
 ACROSS = (AREA, "mastered_length")  # quantities that lie side by side, by task
@@ -100,6 +101,7 @@ def write_tables(
     With several tasks, each has tables of its own in the folder `tasks`. table.md and
     table.tex hold `tables`, or all tables of the records if None.
     """
+    check_folder("out", folder)
     texts: dict[str, str] = {}
     for task, own in task_tables(records).items():
         texts[f"tasks/{page_name(task)}.md"] = as_markdown(own)

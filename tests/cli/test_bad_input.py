@@ -136,6 +136,7 @@ def test_seeds_are_whole_and_up_to_the_largest_that_torch_takes(value: Any) -> N
         (["--steps", "1"], "--steps is a setting: --set steps=VALUE"),
         (["--test-bytes=1"], "--test-bytes is a setting: --set test_bytes=VALUE"),
         (["--not-compiled"], "--not-compiled is a setting: --set compiled=VALUE"),
+        (["--set", "lr=1"], "unknown setting 'lr'; did you mean learning_rate?"),
         (["--set", "steps"], "--set must be NAME=VALUE, got 'steps'; steps=300 would"),
         (["--set", "stepz=1"], "unknown setting 'stepz'; did you mean steps?"),
         (["--set", "steps=1,steps=2"], "steps must be given once, got 1 and 2"),
@@ -424,6 +425,17 @@ def test_a_disk_that_fills_up_is_no_wrong_option(
     assert done.returncode == 3
     assert done.stderr.endswith("got [Errno 28] No space left on device\n")
     assert str(words[-1]) in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["table", "plot", "measure"])
+def test_a_new_folder_with_the_name_of_a_file_is_refused(
+    posenc, measured: Path, tmp_path: Path, command: str
+) -> None:
+    out = tmp_path / "by.tex"
+    words = MEASURED if command == "measure" else [command, measured, "--out"]
+    line = refused(posenc(*words, out))
+    assert f"out must be a folder, got '{out}'; '{tmp_path}/by' would work" in line
+    assert not out.exists()
 
 
 READS = {  # what takes a file: the words before it, and what is said of another thing

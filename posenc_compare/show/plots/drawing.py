@@ -16,7 +16,7 @@ from posenc_compare.show.frame import of_network
 from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import render
-from posenc_compare.validate import check_choice
+from posenc_compare.validate import check_choice, check_folder
 
 DPI = 150
 FORMATS = ("png", "svg", "pdf")
@@ -77,6 +77,7 @@ def draw_all(
     for ending in endings:
         check_choice("format", ending, FORMATS)
     names = PLOTS.select_all(plots)
+    check_folder("out", folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with on_paper(size):

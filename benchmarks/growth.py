@@ -1,0 +1,96 @@
+"""Fit how time and memory of attention grow with the length of a text.
+
+One layer with two heads of 16 channels reads a text forward and backward, once a
+length. The exponent of n is the slope between the logarithms of the last two lengths.
+Schemes are built for 512 tokens; those that are not defined beyond, for the longest
+length. Lengths at which a scheme would take more than `MOST` seconds are left out.
+
+    python -m benchmarks growth [scheme ...]
+"""
+
+import json
+import math
+import time
+from functools import partial
+
+import torch
+
+from benchmarks.rounds import RECORDS
+from posenc_compare.attention import Session
+from posenc_compare.errors import UndefinedPositionError
+from posenc_compare.measures.memory import peak_memory
+from posenc_compare.registry import SCHEMES
+from posenc_compare.run.provenance import place
+from posenc_compare.schemes import Geometry, Scheme, Variant
+
+LENGTHS = (512, 2048, 8192, 32768)
+HEADS, WIDTH = 2, 32
+MOST = 300.0  # seconds
+
+
+def reads(scheme: Scheme, length: int) -> None:
+    """Read a text forward and backward."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(1, length, WIDTH, generator=draw)
+    heads = torch.randn(3, 1, HEADS, length, WIDTH // HEADS, generator=draw)
+    x.requires_grad_()
+    q, k, v = heads.requires_grad_()
+    session = Session(scheme, torch.arange(length))
+    session.attend(0, q, k, v, x=session.embed(x)).sum().backward()
+
+
+def built(name: str, length: int) -> Scheme:
+    """Return a scheme of a training length."""
+    return Variant(name).build(Geometry(model_dim=WIDTH, heads=HEADS, length=length))
+
+
+def measured(name: str) -> list[dict[str, float]]:
+    """Return seconds and MiB of a scheme by length."""
+    scheme = built(name, LENGTHS[0])
+    try:
+        reads(scheme, LENGTHS[1])
+    except UndefinedPositionError:
+        scheme = built(name, LENGTHS[-1])
+    found: list[dict[str, float]] = []
+    for length in LENGTHS:
+        if found and found[-1]["seconds"] * (length / found[-1]["length"]) ** 2 > MOST:
+            break
+        start = time.perf_counter()
+        reads(scheme, length)
+        seconds = time.perf_counter() - start
+        mib = peak_memory(partial(reads, scheme, length), "cpu") / 2**20
+        found.append({"length": length, "seconds": seconds, "mib": mib})
+    return found
+
+
+def exponent(found: list[dict[str, float]], what: str) -> float:
+    """Return the exponent of n between the last two lengths."""
+    before, last = found[-2:]
+    ratio = last[what] / before[what]
+    return math.log(ratio) / math.log(last["length"] / before["length"])
+
+
+def main(words: list[str]) -> None:
+    """Print and keep the exponents, after every scheme."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    names = words or [n for n in SCHEMES.entries() if SCHEMES.get(n).facts.axes == 1]
+    path = RECORDS / "growth.json"
+    schemes: dict[str, list[dict[str, float]]] = {}
+    print("| scheme | time | memory | longest | seconds | MiB |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for name in names:
+        found = schemes[name] = measured(name)
+        body = {"benchmark": "growth", "machine": place(), "schemes": schemes}
+        path.write_text(json.dumps(body, indent=1, default=str) + "\n")
+        last, slopes = found[-1], [exponent(found, w) for w in ("seconds", "mib")]
+        numbers = " | ".join(f"{slope:.2f}" for slope in slopes)
+        print(
+            f"| {name} | {numbers} | {last['length']:.0f} | {last['seconds']:.1f} | "
+            f"{last['mib']:.0f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main([])
