@@ -220,12 +220,18 @@ def _selected(pattern: str) -> list[str]:
     try:
         return SCHEMES.select(pattern)
     except ConfigError as error:
-        for name in SCHEMES.entries():
-            for key, (kind, _) in _readable_options(name).items():
-                if get_origin(kind) is Literal and pattern in get_args(kind):
-                    option = f"{pattern} is an option: {name}:{key}={pattern}"
-                    raise ConfigError(option, field=error.field) from error
+        if option := option_named(pattern):
+            raise ConfigError(option, field=error.field) from error
         raise
+
+
+def option_named(word: str) -> str:
+    """Return a sentence on the option that takes a word, or nothing if none does."""
+    for name in SCHEMES.entries():
+        for key, (kind, _) in _readable_options(name).items():
+            if get_origin(kind) is Literal and word in get_args(kind):
+                return f"{word} is an option: {name}:{key}={word}"
+    return ""
 
 
 def _split(text: str, sign: str) -> list[str]:

@@ -16,7 +16,7 @@ from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Entry, Regist
 from posenc_compare.settings.presets import default_text
 from posenc_compare.settings.table import GROUPS, TABLE, type_text
 from posenc_compare.validate import hint
-from posenc_compare.variants import Variant, labelled, option_types
+from posenc_compare.variants import Variant, labelled, option_named, option_types
 
 if TYPE_CHECKING:
     from posenc_compare.schemes import Scheme
@@ -40,6 +40,8 @@ def describe(
     # Only schemes have options; to import what draws plots takes seconds.
     kinds = (SCHEMES,) if colon or name in SCHEMES else REGISTRIES
     found = [registry for registry in kinds if name in registry.entries()]
+    if not found and (option := option_named(name)):
+        raise ConfigError(option)
     if not found:
         every = sorted({known for r in REGISTRIES for known in r.entries()})
         raise ConfigError(

@@ -186,6 +186,7 @@ def test_wrong_options(posenc, words: list[str], message: str) -> None:
         ("show nope --positions 1", "positions must be a whole number from 2"),
         ("show nope --positions 1000000", "`--positions 524288` would work"),
         ("show rope --steps 3", "No such option: --steps"),
+        ("describe yarn", "yarn is an option: rope:scaling=yarn"),
         ("describe rop", "no scheme, measure, task or plot is 'rop'; did you mean"),
         ("describe rope:layout=hal", "rope: layout must be adjacent or half"),
         ("describe uniqueness:x=1", "no scheme, measure, task or plot is 'uniqueness"),
