@@ -14,6 +14,7 @@ NAMES = {
     "attention": "paths of attention, as ratios to the kernel without a bias",
     "commands": "commands as whole processes",
     "gpu": "what is right and fast on a GPU, part by part",
+    "growth": "how time and memory of attention grow with the length",
     "measures": "measures of very many positions",
     "models": "whole models that read a long text, as ratios to rope",
     "reading": "models that read eight texts of 2048 bytes, as ratios to nope",

@@ -11,7 +11,6 @@ length. Lengths at which a scheme would take more than `MOST` seconds are left o
 import json
 import math
 import time
-from functools import partial
 
 import torch
 
@@ -28,15 +27,17 @@ HEADS, WIDTH = 2, 32
 MOST = 300.0  # seconds
 
 
-def reads(scheme: Scheme, length: int) -> None:
-    """Read a text forward and backward."""
+def reads(scheme: Scheme, length: int) -> float:
+    """Read a text forward and backward, and return the seconds."""
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(1, length, WIDTH, generator=draw)
     heads = torch.randn(3, 1, HEADS, length, WIDTH // HEADS, generator=draw)
     x.requires_grad_()
     q, k, v = heads.requires_grad_()
+    start = time.perf_counter()
     session = Session(scheme, torch.arange(length))
     session.attend(0, q, k, v, x=session.embed(x)).sum().backward()
+    return time.perf_counter() - start
 
 
 def built(name: str, length: int) -> Scheme:
@@ -55,12 +56,15 @@ def measured(name: str) -> list[dict[str, float]]:
     for length in LENGTHS:
         if found and found[-1]["seconds"] * (length / found[-1]["length"]) ** 2 > MOST:
             break
-        start = time.perf_counter()
-        reads(scheme, length)
-        seconds = time.perf_counter() - start
-        mib = peak_memory(partial(reads, scheme, length), "cpu") / 2**20
-        found.append({"length": length, "seconds": seconds, "mib": mib})
+        found.append(once(scheme, length))
     return found
+
+
+def once(scheme: Scheme, length: int) -> dict[str, float]:
+    """Return seconds and MiB of one text."""
+    seconds: list[float] = []
+    size = peak_memory(lambda: seconds.append(reads(scheme, length)), "cpu")
+    return {"length": length, "seconds": seconds[0], "mib": size / 2**20}
 
 
 def exponent(found: list[dict[str, float]], what: str) -> float:
