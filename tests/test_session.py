@@ -253,6 +253,16 @@ def test_padded_rows_decode_in_a_window_as_they_do_alone(
         torch.testing.assert_close(found[own], expected, rtol=0, atol=1e-11)
 
 
+def test_logits_of_other_keys_change_nothing_that_is_kept() -> None:
+    q, k, v = heads()
+    session = Session(make("alibi"), IDS, fed=4, cache=True)
+    session.attend(0, q[:, :, :4], k[:, :, :4], v[:, :, :4])
+    session.logits(0, q[:, :, :4], heads(7)[1][:, :, :4])
+    session.extend(5)
+    out = session.attend(0, q[:, :, 4:], k[:, :, 4:], v[:, :, 4:])
+    close(out, Session(make("alibi"), IDS).attend(0, q, k, v)[:, :, 4:], 1e-11)
+
+
 @pytest.mark.parametrize("steps", [[4, 5], [6, 1, 2], [9]])
 @pytest.mark.parametrize("prefix", [4, torch.tensor([4, 1])])
 def test_decoding_after_the_prefix_equals_one_pass(

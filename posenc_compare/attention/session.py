@@ -305,6 +305,9 @@ class Session:
         state = self._state(layer, x)
         out = attend(self.plan, scheme, layer, q, k, v, state, path)
         self._attended.add(layer)
+        if self.cache and (self.crosses or self.end < self.length):
+            held = self._past if self.crosses else self._kept
+            held[layer, "k"], held[layer, "v"] = k, v
         return out
 
     def logits(
@@ -403,14 +406,9 @@ class Session:
                 f"session: {name} of layer {layer} must be given, got none; a session "
                 f"with key_positions and cache=True keeps that of an earlier pass"
             )
-        if self.crosses and self.cache:
-            self._past[layer, name] = given
-        if self.crosses or not self.cache:
+        if self.crosses or not self.cache or past is None:
             return given
-        whole = given if past is None else torch.cat([past, given], dim=2)
-        if self.end < self.length:
-            self._kept[layer, name] = whole
-        return whole
+        return torch.cat([past, given], dim=2)
 
 
 def _begins(scheme: Scheme) -> list[str]:
