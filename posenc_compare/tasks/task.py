@@ -100,11 +100,11 @@ def check_task(task: Task) -> None:
     setting = task.setting
     name, tests = setting.task, {n: task.test(n) for n in setting.test_lengths}
     first = task.batch(0, setting.seed)
-    _check_batch(f"{name}: batch(0, seed)", first, setting.length, name, setting.batch)
+    check_batch(f"{name}: batch(0, seed)", first, setting.length, name, setting.batch)
     for length, batch in tests.items():
-        _check_batch(f"{name}: test({length})", batch, length, name)
+        check_batch(f"{name}: test({length})", batch, length, name)
         for case, other in task.variations(length).items():
-            _check_batch(f"{name}: variation {case!r}", other, length, name)
+            check_batch(f"{name}: variation {case!r}", other, length, name)
         for case, floor in task.floors(length).items():
             if floor.shape != batch.tokens.shape:
                 raise PluginError(
@@ -113,9 +113,10 @@ def check_task(task: Task) -> None:
                 )
 
 
-def _check_batch(
+def check_batch(
     who: str, batch: object, length: int, name: str, count: int = 0
 ) -> None:
+    """Refuse what is no batch of a task; `count` is of sequences, 0 for any number."""
     if not isinstance(batch, Batch):
         raise PluginError(f"{who} must return a Batch, got {type(batch).__name__}")
     parts = {"tokens": batch.tokens, "targets": batch.targets, "weights": batch.weights}
@@ -130,7 +131,13 @@ def _check_batch(
             raise PluginError(
                 f"{who} must have {part} ({count}, {length}), got {tuple(x.shape)}"
             )
-    vocabulary = TASKS.entry(name).facts["vocabulary"]
+    facts = TASKS.entry(name).facts
+    vocabulary, axes = facts["vocabulary"], facts.get("axes", 1)
+    placed = batch.positions
+    wanted = (length,) if axes == 1 else (length, axes)
+    if placed is not None and tuple(getattr(placed, "shape", ())) != wanted:
+        got = tuple(placed.shape) if isinstance(placed, Tensor) else type(placed)
+        raise PluginError(f"{who} must have positions {wanted}, got {got}")
     for part, x in (("tokens", batch.tokens), ("targets", batch.targets)):
         if x.dtype != torch.int64:
             raise PluginError(f"{who} must have {part} in int64, got {x.dtype}")

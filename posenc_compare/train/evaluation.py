@@ -78,8 +78,12 @@ def counted(scores: Tensor, batch: Batch) -> Tensor:
 
 
 def exact_match(scores: Tensor, batch: Batch) -> float:
-    """Return the share of sequences of which every token that counts is right."""
+    """Return the share of sequences of which every token that counts is right.
+
+    Sequences in which no token counts are left out.
+    """
     right = scores > 0
     if batch.weights is not None:
-        right |= batch.weights == 0
+        counts = batch.weights > 0
+        right = (right | ~counts)[counts.any(dim=1)]
     return float(right.all(dim=1).double().mean())

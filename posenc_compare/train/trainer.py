@@ -16,7 +16,7 @@ from posenc_compare.errors import NonFiniteError
 from posenc_compare.registry import TASKS
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.training import Training
-from posenc_compare.tasks.task import Task, check_task
+from posenc_compare.tasks.task import Task, check_batch, check_task
 from posenc_compare.train.decoder import Decoder, ids_of
 from posenc_compare.train.optimiser import AdamW, groups
 from posenc_compare.train.progress import Progress
@@ -35,6 +35,7 @@ class Trainer:
         self.model = model
         self.task = task
         self.setting = setting
+        self.own_task = not TASKS.owns(TASKS.entry(setting.task).module)
         self.autocast = setting.dtype == "bfloat16"
         self.read: Callable[..., Tensor] = model.read
         if setting.compiled:
@@ -94,11 +95,15 @@ class Trainer:
 
     def _loss(self, step: int) -> Tensor:
         """Return the mean cross-entropy in nats, each place by its weight."""
-        batch = self.task.batch(step, self.setting.seed)
+        setting = self.setting
+        batch = self.task.batch(step, setting.seed)
+        if self.own_task:
+            who = f"{setting.task}: batch({step}, seed)"
+            check_batch(who, batch, setting.length, setting.task, setting.batch)
         tokens = sent(batch.tokens, self.device)
         targets = sent(batch.targets.reshape(-1), self.device)
         positions = batch.positions_for(self.model.axes)
-        ids = ids_of(self.setting.seed, step)
+        ids = ids_of(setting.seed, step)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
             session = self.model.session(tokens, positions, ids)
             logits = self.read(tokens, session)
@@ -202,8 +207,6 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
     """Return the trainer of a new decoder with a scheme, as a setting has it."""
     entry = TASKS.entry(setting.task)
     facts, task = entry.facts, entry.item(setting)
-    if not TASKS.owns(entry.module):
-        check_task(task)
     geometry = Geometry(
         model_dim=setting.width,
         heads=setting.heads,
@@ -222,7 +225,10 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         setting.network,
     )
     model.to(setting.device)
-    return Trainer(model, task, setting)
+    trainer = Trainer(model, task, setting)
+    if trainer.own_task:
+        check_task(task)
+    return trainer
 
 
 def _schedule(step: int, steps: int) -> float:

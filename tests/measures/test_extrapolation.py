@@ -181,5 +181,5 @@ def test_exact_match_wants_every_token_that_counts() -> None:
     scores = torch.tensor([[1.0, 0, 1], [1, 1, 0], [0, 0, 0], [0, 0, 1]])
     weights = torch.tensor([[1.0, 0, 1], [1, 1, 1], [0, 0, 0], [0, 0, 2]])
     tokens = torch.zeros(4, 3, dtype=torch.int64)
-    assert exact_match(scores, Batch(tokens, tokens, weights)) == 0.75
+    assert exact_match(scores, Batch(tokens, tokens, weights)) == 2 / 3
     assert exact_match(scores, Batch(tokens, tokens)) == 0.0

@@ -12,9 +12,12 @@ from torch import Tensor
 
 from posenc_compare.errors import PluginError
 from posenc_compare.registry import TASKS
+from posenc_compare.schemes import Variant
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch, Task, check_task
 from posenc_compare.train.evaluation import by_place, exact_match
+from posenc_compare.train.progress import Progress
+from posenc_compare.train.trainer import trainer_of
 
 SCORED = [  # of images see `test_images.py`, too
     name
@@ -79,6 +82,7 @@ def test_batches_can_be_read_and_every_sequence_asks_something(name: str) -> Non
         (lambda b: replace(b, weights=-b.weights), "weights of 0 or more, and some ab"),
         (lambda b: replace(b, weights=b.weights / 0), "weights of 0 or more, and some"),
         (lambda b: replace(b, weights=b.weights[1:]), "weights (COUNT, 16), got ("),
+        (lambda b: replace(b, positions=b.tokens), "positions (16,), got (COUNT, 16)"),
         (lambda b: replace(b, tokens=b.tokens[:0]), "tokens (COUNT, 16), got (0, 16)"),
     ],
 )
@@ -95,6 +99,17 @@ def test_a_batch_that_networks_cannot_read_is_refused(
     assert str(caught.value).startswith(f"{who} must ")
     pattern = re.escape(said).replace("COUNT", r"\d+")
     assert re.search(pattern, str(caught.value))
+
+
+def test_a_later_batch_of_an_own_task_is_refused_at_its_step() -> None:
+    trainer = trainer_of(Variant("nope"), task_of("recall").setting)
+    right = trainer.task.batch
+    trainer.own_task = True
+    trainer.task.batch = lambda step, seed: (  # type: ignore[method-assign]
+        replace(right(step, seed), weights=torch.full((64, LENGTH), 1.0 - step))
+    )
+    with pytest.raises(PluginError, match=r"recall: batch\(1, seed\) must have weigh"):
+        trainer.train(Progress())
 
 
 @pytest.mark.parametrize("what", ["variation", "floor"])
