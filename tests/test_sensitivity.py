@@ -121,6 +121,13 @@ def test_what_is_absent_comes_before_what_is_there(tmp_path: Path) -> None:
     assert [*load_by([folder], ["convolution"], print)] == ["none", "canon"]
 
 
+def test_values_that_differ_in_a_late_digit_stay_apart(tmp_path: Path) -> None:
+    rates = (4e-3, 4.000001e-3)
+    records = [trained("a", 0, 2.0, learning_rate=rate) for rate in rates]
+    found = load_by([stored(tmp_path / "run", records)], ["learning_rate"], print)
+    assert {k: len(v) for k, v in found.items()} == {"0.004": 1, "0.004000001": 1}
+
+
 def test_headlines_that_rank_are_shown_and_others_not(tmp_path: Path) -> None:
     records = made()
     for one in records:

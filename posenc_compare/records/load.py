@@ -104,7 +104,7 @@ def _merged(folders: Iterable[Path], warn: Warn, *, arrays: bool) -> list[Record
 
 
 def _words(value: Iterable[Scalar]) -> str:
-    return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in value)
+    return ", ".join(f"{v:.12g}" if isinstance(v, float) else str(v) for v in value)
 
 
 def read_folder(folder: Path, warn: Warn, *, arrays: bool = True) -> list[Record]:
