@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -265,21 +266,25 @@ def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
     both = there.keys() & here.keys()
     if not both:
         return f"reference cells ({', '.join(CONTROLS)}, seed 0): none to compare"
-    off = max(abs(here[place] - there[place]) for place in both)
+    off = {place: abs(here[place] - there[place]) for place in sorted(both)}
+    most = max(off, key=off.__getitem__)
+    label, x = most
     return (
-        f"reference cells computed here ({', '.join(CONTROLS)}, seed 0): {len(both)} "
-        f"of {len(there)} scores compared, which differ by {off:.2g} bits or less"
+        f"reference cells computed here ({', '.join(CONTROLS)}, seed 0): {len(off)} of "
+        f"{len(there)} scores compared; they differ by {mean(off.values()):.2g} bits "
+        f"on average, and by {off[most]:.2g} at the most ({label} at {x:g})"
     )
 
 
-def _scores(records: "Iterable[Record]") -> dict[tuple[str, float | None], float]:
+def _scores(records: "Iterable[Record]") -> dict[tuple[str, float], float]:
     """Return bits per byte by scheme and test length."""
     return {
         (record.label, row.x): row.value
         for record in records
         if record.measure == "extrapolation" and record.status == "ok"
         for row in record.rows
-        if row.quantity == "bits_per_byte" and not row.case and row.value is not None
+        if row.quantity == "bits_per_byte" and not row.case
+        if row.value is not None and row.x is not None
     }
 
 

@@ -63,7 +63,7 @@ class Measure:
         exclusive: whether nothing else may compute beside it, because one of its
             quantities is not repeatable.
         quantities: facts of every quantity it returns, by name.
-        views: what tables show, by name of the quantity.
+        views: what tables show, by name of the quantity; at most one of each.
         compute: `(variant, setting, progress) -> Result`; `progress` takes the units
             of work done, out of `setting.work`.
     """

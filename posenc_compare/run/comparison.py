@@ -141,7 +141,8 @@ def plan_comparison(
     The arguments are those of `compare`.
     """
     for name in choices.keys() - TABLE.keys():
-        raise ConfigError(f"unknown setting {name!r}{hint(name, TABLE)}", field=name)
+        meant = hint(name, [*TABLE, "plugins"])
+        raise ConfigError(f"unknown setting {name!r}{meant}", field=name)
     if isinstance(plugins, str | Path) or not isinstance(plugins, Iterable):
         raise ConfigError(
             f"plugins must be a list of files or modules, got {str(plugins)!r}; "
