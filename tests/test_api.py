@@ -123,7 +123,10 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
         (lambda r: compare("rope", shard=(1, 2)), "got (1, 2); '1/4' would work"),
         (lambda r: create(7), "name of a scheme must be text, got 7; '"),
         (lambda r: create(["rope"]), "scheme must be text, got ['rope']; '"),
-        (lambda r: compare("rope", plugin="a.py"), "setting 'plugin'; did you mean plu"),
+        (
+            lambda r: compare("rope", plugin="a.py"),
+            "setting 'plugin'; did you mean plu",
+        ),
         (lambda r: pc.load("nowhere"), "nowhere: must hold records of a run"),
     ],
 )

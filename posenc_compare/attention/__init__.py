@@ -15,17 +15,11 @@ from typing import Literal
 from torch import Tensor
 
 from posenc_compare.attention.backends import Path
+from posenc_compare.attention.layer import Explanation, Step, logits
 from posenc_compare.attention.mask import CAUSAL, Mask
 from posenc_compare.attention.parts import merge
 from posenc_compare.attention.plan import Plan
-from posenc_compare.attention.session import (
-    Explanation,
-    Session,
-    attend,
-    attend_with_lse,
-    explained,
-    logits,
-)
+from posenc_compare.attention.session import Session
 from posenc_compare.schemes.scheme import Scheme
 
 __all__ = [
@@ -101,7 +95,7 @@ def attention(
         torch.Size([2, 8, 100, 64])
     """
     plan = Plan(positions, key_positions, mask, placed=placed, key_placed=key_placed)
-    return attend(plan, scheme, 0, q, k, v, state, path)
+    return Step(plan, scheme, 0, q, k, v, state).attend(path)
 
 
 def attention_with_lse(
@@ -136,7 +130,7 @@ def attention_with_lse(
             state, or makes queries, keys or logits depend on the other keys.
     """
     plan = Plan(positions, key_positions, mask, placed=placed, key_placed=key_placed)
-    return attend_with_lse(plan, scheme, 0, q, k, v, state, path)
+    return Step(plan, scheme, 0, q, k, v, state).attend_with_lse(path)
 
 
 def attention_logits(
@@ -179,12 +173,5 @@ def explain(
 
     Args and errors are those of `attention`.
     """
-    return explained(
-        Plan(positions, key_positions, mask, placed=placed, key_placed=key_placed),
-        scheme,
-        0,
-        q,
-        k,
-        v,
-        state,
-    )
+    plan = Plan(positions, key_positions, mask, placed=placed, key_placed=key_placed)
+    return Step(plan, scheme, 0, q, k, v, state).explain()

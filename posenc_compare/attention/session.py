@@ -18,13 +18,11 @@ those of its encoder. Both texts have sessions of their own, which place the tok
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from posenc_compare.attention.backends import BACKENDS, ORDER, Path, choose, plain
 from posenc_compare.attention.ids import (
     check_apart,
     check_contiguous,
@@ -33,37 +31,15 @@ from posenc_compare.attention.ids import (
     checked_placed,
     filled,
 )
+from posenc_compare.attention.layer import Choice, Step, logits
 from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
-from posenc_compare.attention.parts import check_parts
-from posenc_compare.attention.plan import (
-    Plan,
-    check_crosses,
-    check_not_meta,
-    check_not_traced,
-)
-from posenc_compare.attention.request import Request
+from posenc_compare.attention.plan import Plan, check_crosses, check_not_traced
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.contract import ask, ask_draw, ask_positions, ask_state
 from posenc_compare.schemes.scheme import Call, Scheme, position_ids
 from posenc_compare.transfer import sent
 
-Choice = Path | Literal["auto"]
 BEFORE = ("positions", "draw", "embed")  # hooks that act before the first layer
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Which path a call takes, and why it takes none of the others.
-
-    Attributes:
-        path: that is taken.
-        others: why not, in a sentence, for each other path; the fastest path first.
-        faster: those of the others that are faster on the device.
-    """
-
-    path: Path
-    others: dict[Path, str]
-    faster: tuple[Path, ...] = ()
 
 
 class Session:
@@ -303,7 +279,7 @@ class Session:
             )
         k, v = (self._all(layer, *part) for part in (("k", k), ("v", v)))
         state = self._state(layer, x)
-        out = attend(self.plan, scheme, layer, q, k, v, state, path)
+        out = Step(self.plan, scheme, layer, q, k, v, state).attend(path)
         self._attended.add(layer)
         if self.cache and (self.crosses or self.end < self.length):
             held = self._past if self.crosses else self._kept
@@ -430,124 +406,3 @@ def _check_layers(schemes: list[Scheme]) -> None:
                 f"{scheme.name}, a later one with {early[0]}; the same kind of scheme "
                 f"first would work"
             )
-
-
-def attend(
-    plan: Plan,
-    scheme: Scheme,
-    layer: int,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    state: Tensor | None,
-    path: Choice,
-) -> Tensor:
-    """Return the output of one layer; arguments as in `Session.attend`."""
-    return _attend(plan, scheme, layer, q, k, v, state, path)[1]
-
-
-def attend_with_lse(
-    plan: Plan,
-    scheme: Scheme,
-    layer: int,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    state: Tensor | None,
-    path: Choice,
-) -> tuple[Tensor, Tensor]:
-    """Return the output of one layer, and the log-sum-exp of its logits."""
-    check_parts(scheme)
-    request, out = _attend(plan, scheme, layer, q, k, v, state, path)
-    with _as_given(q):
-        lse = request.by_rows(plain.log_sum_exp)
-    return out, _where_seen(lse, request.call, -torch.inf)[..., 0]
-
-
-def _attend(
-    plan: Plan,
-    scheme: Scheme,
-    layer: int,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    state: Tensor | None,
-    path: Choice,
-) -> tuple[Request, Tensor]:
-    with _as_given(q):
-        try:
-            request = _request(plan, scheme, layer, q, k, v, state)
-            out = choose(request, path).run(request)
-        except RuntimeError as error:
-            if torch.compiler.is_exporting():
-                _check_exported(scheme, error)
-            raise
-        return request, _where_seen(out, request.call, 0.0)
-
-
-def explained(
-    plan: Plan,
-    scheme: Scheme,
-    layer: int,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    state: Tensor | None,
-) -> Explanation:
-    """Return which path one layer would take, and why no other."""
-    with _as_given(q):
-        request = _request(plan, scheme, layer, q, k, v, state)
-    why: dict[Path, str] = {n: BACKENDS[n].serves(request) for n in ORDER}
-    taken: Path = next(name for name in why if not why[name])
-    faster = tuple(why)[: list(why).index(taken)]
-    del why[taken]
-    first = f"{taken} comes first"
-    others: dict[Path, str] = {name: why[name] or first for name in why}
-    return Explanation(taken, others, faster)
-
-
-def logits(plan: Plan, call: Call, scheme: Scheme) -> Tensor:
-    """Return the logits of one layer."""
-    with _as_given(call.q):
-        found = plain.logits(Request.of(scheme, plan, call, call.k))
-    return _where_seen(found, call, -torch.inf)
-
-
-def _as_given(q: Tensor) -> torch.autocast:
-    """Return a context that leaves dtypes as they are."""
-    check_not_meta("q", q)
-    return torch.autocast(q.device.type, enabled=False)
-
-
-def _check_exported(scheme: Scheme, error: RuntimeError) -> None:
-    """Refuse what torch.export cannot record, since it has no numbers to look at."""
-    if "data-dependent" in str(error):
-        raise ConfigError(
-            f"{scheme.name}: must read the values of position ids, got the symbols of "
-            f"torch.export; torch.compile would work"
-        ) from error
-
-
-def _where_seen(rows: Tensor, call: Call, otherwise: float) -> Tensor:
-    """Return the rows of the queries that see a key, and a number for the others."""
-    if call.blind is None:
-        return rows
-    return rows.masked_fill(call.blind[:, None, :, None], otherwise)
-
-
-def _request(
-    plan: Plan,
-    scheme: Scheme,
-    layer: int,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    state: Tensor | None,
-) -> Request:
-    call = plan.call(scheme, layer, q, k, state)
-    if v.shape[:3] != k.shape[:3]:
-        raise ShapeError(
-            f"attention: v must have the batch, heads and keys of k, "
-            f"{tuple(k.shape[:3])}, got {tuple(v.shape[:3])}"
-        )
-    return Request.of(scheme, plan, call, v)

@@ -22,7 +22,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface
 
-from posenc_compare.attention.session import attend as attend_by
+from posenc_compare.attention.layer import Step
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.layers import GIVEN, LAYER, SCHEMES, Given, Layer, layer_of
 from posenc_compare.hf.measure import neutral, rotating_layers
@@ -271,7 +271,8 @@ def attend(
     if not math.isclose(gain, 1):
         query = query * gain
     number, state = layer.number, given.state
-    return attend_by(session.plan, scheme, number, query, key, value, state, "auto")
+    step = Step(session.plan, scheme, number, query, key, value, state)
+    return step.attend("auto")
 
 
 # A pickled model is unpickled where no `apply` was called, so it is done on import.
