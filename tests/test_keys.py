@@ -7,12 +7,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.processes import python
 
 import posenc_compare
 from posenc_compare import sources
@@ -23,9 +22,9 @@ from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
 from posenc_compare.variants import Variant
 
+Keys = Callable[[Path], dict[str, str]]
 PACKAGE = Path(posenc_compare.__file__).parent
 KEYS = """
-import json
 from posenc_compare.records.cells import Cell
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
@@ -36,7 +35,20 @@ cells = {" ".join(c): Cell(Variant(c[0]), c[1], ProbeSetting(), 1) for c in prob
 for task in ("copy", "reverse", "recall"):
     setting = Training(task=task)
     cells[f"alibi {task}"] = Cell(Variant("alibi"), "extrapolation", setting, 1)
-print(json.dumps({name: cell.key() for name, cell in cells.items()}))
+print(json.dumps({name: cell.key() for name, cell in cells.items()}), end="")
+"""
+# A process for each place that it reads of. They share torch, which takes seconds.
+PROCESSES = """
+import json, os, sys
+import torch
+
+for place in sys.stdin:
+    if not os.fork():
+        os.chdir(place.rstrip("\\n"))
+        exec(sys.argv[1])
+        break
+    os.wait()
+    print(flush=True)
 """
 SMOOTH = {f"{name} smoothness" for name in ("rope", "mix", "alibi")}
 TRAINED = {f"alibi {task}" for task in ("copy", "reverse", "recall")}
@@ -44,8 +56,22 @@ ALL = SMOOTH | TRAINED
 
 
 @pytest.fixture(scope="module")
-def before() -> dict[str, str]:
-    """Return the keys of the package without edits, by the names of cells."""
+def keys_of() -> Iterator[Keys]:
+    """Return a function that returns the keys of a package, by the names of cells."""
+    command, pipe = [sys.executable, "-c", PROCESSES, KEYS], subprocess.PIPE
+    process: Any = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+    def ask(place: Path) -> dict[str, str]:
+        print(place.parent, file=process.stdin, flush=True)
+        return json.loads(process.stdout.readline())
+
+    with process:
+        yield ask
+
+
+@pytest.fixture(scope="module")
+def before(keys_of: Keys) -> dict[str, str]:
+    """Return the keys of the package without edits."""
     with tempfile.TemporaryDirectory() as folder:
         return keys_of(committed_in(Path(folder)))
 
@@ -72,12 +98,6 @@ def git(place: Path, *command: str) -> None:
 def commit(place: Path) -> None:
     git(place, "add", "-A")
     git(place, "commit", "-q", "--allow-empty", "-m", "x")
-
-
-def keys_of(place: Path) -> dict[str, str]:
-    done = python("-c", KEYS, cwd=place.parent)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
 
 
 def edit(place: Path, pattern: str, old: str, new: str) -> None:
@@ -127,7 +147,7 @@ EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they mo
 
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
-    name: str, before: dict[str, str], clone: Path
+    name: str, before: dict[str, str], clone: Path, keys_of: Keys
 ) -> None:
     edits, moves = EDITS[name]
     for pattern, old, new in edits:
@@ -142,7 +162,7 @@ def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
 
 
 def test_an_installed_package_counts_what_its_record_does_not_hold(
-    before: dict[str, str], tmp_path: Path
+    before: dict[str, str], tmp_path: Path, keys_of: Keys
 ) -> None:
     place, facts = tmp_path / "posenc_compare", tmp_path / "posenc_compare-1.dist-info"
     shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("__pycache__"))
