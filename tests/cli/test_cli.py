@@ -195,7 +195,7 @@ def test_a_worker_that_dies_at_import_says_why(tmp_path: Path) -> None:
     words = ["measure", "--schemes", "nope", "--measures", "smoothness"]
     words += ["--seeds=1", "--workers=1", "--out", str(tmp_path / "run")]
     workers = "sys.flags.safe_path"  # which start with -P
-    code, said = without("einops", tmp_path, *words, where=workers)
+    code, said = without("torch", tmp_path, *words, where=workers)
     assert code == 1
-    reason = "without an answer: ModuleNotFoundError: import of einops halted"
+    reason = "without an answer: ModuleNotFoundError: import of torch halted"
     assert f"lost: nope smoothness seed 0: exit: code 1 {reason}" in said
