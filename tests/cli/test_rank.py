@@ -19,6 +19,7 @@ from posenc_compare.settings.training import Training
 from posenc_compare.variants import Variant
 
 SMALL: dict[str, Any] = {"steps": 4, "longest": 2, "test_bytes": 512, "workers": 1}
+SMALL |= {"width": 16, "batch": 4}
 DISGUISED = """
 import torch
 from posenc_compare.schemes import Scheme, register
@@ -48,17 +49,18 @@ def ranked(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Callable[[str], tuple[int, str, str]]:
+) -> Callable[..., tuple[int, str, str]]:
     """Return a function that ranks a plugin, with its exit code and output."""
     monkeypatch.setattr(command, "reference_of", lambda preset: reference)
     monkeypatch.setattr(command, "MEASURES", "extrapolation")
     monkeypatch.setattr(command, "ALLOWED", command.ALLOWED | SMALL.keys())
-    options = {"set": [f"{name}={value}" for name, value in SMALL.items()]}
 
-    def rank(text: str) -> tuple[int, str, str]:
+    def rank(text: str, seeds: int = 2) -> tuple[int, str, str]:
+        given = {**SMALL, "seeds": seeds}
         plugin = tmp_path / "mine.py"
         plugin.write_text(text)
-        code = command.rank(str(plugin), "md", out=tmp_path / "out", **options)
+        options = [f"{name}={value}" for name, value in given.items()]
+        code = command.rank(str(plugin), "md", out=tmp_path / "out", set=options)
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
@@ -68,14 +70,14 @@ def ranked(
 def test_a_disguised_scheme_lands_beside_the_one_it_copies(
     ranked: Any, tmp_path: Path
 ) -> None:
-    code, out, err = ranked(DISGUISED)
+    code, out, err = ranked(DISGUISED, seeds=6)
     assert code == 0
     assert "disguised: 24 checks passed, 0 failed" in err
     lines = [line for line in out.splitlines() if line.startswith("|")]
     (beside,) = (line for line in lines if "| alibi " in line)
     assert beside.count("| 0.000 ± 0.000, p 1.000 ") == 2
     assert "disguised: place" in out
-    assert "disguised: 2 layers, width 64, " in out
+    assert "disguised: 2 layers, width 16, " in out
     assert " 4 steps, " in out
     assert "; n = 6 seeds" in out
     folder = tmp_path / "out"
@@ -128,6 +130,7 @@ def test_a_scheme_that_cannot_be_trained_has_no_place_until_it_is_repaired(
     ranked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "MEASURES", "extrapolation,uniqueness")
+    monkeypatch.setattr(command, "_check", lambda label, plugins: 0)
     broken = tmp_path / "broken"  # which no key counts
     broken.touch()
     text = DISGUISED.replace("disguised", "raising").replace("Disguised", "Raising")
@@ -143,12 +146,12 @@ def test_a_scheme_that_cannot_be_trained_has_no_place_until_it_is_repaired(
     assert "raising extrapolation seed 0: RuntimeError at mine.py:" in err
     assert "raising uniqueness" not in err  # which has a record
     assert "Scorecard" not in out
-    none = "raising: no place: 6 of 6 trainings failed"
+    none = "raising: no place: 2 of 2 trainings failed"
     folder = tmp_path / "out"
     files = [folder / name for name in ("table.md", "table.tex", "rank.html")]
     for shown in (out, *(file.read_text() for file in files)):
         assert none in shown
-        assert shown.count("RuntimeError at mine.py:") >= 6
+        assert shown.count("RuntimeError at mine.py:") >= 2
     page = files[-1].read_text()
     assert "<title>raising among all schemes</title>" in page
     assert "None: every cell has its result." not in page
