@@ -57,7 +57,7 @@ def made(place: Path, corpus: str, tmp_path_factory: Any) -> list[Record]:
 
     out = tmp_path_factory.mktemp("run") / "run"
     given = {"lengths": "16,32,64", "corpus": corpus}
-    comparison = evaluation(str(place), given, {}, windows=2)
+    comparison = evaluation(str(place), given, {"workers": 1}, windows=2)
     comparison.compute(Store(out), lambda event: None)
     records = sorted(load_records(out), key=lambda one: one.spec.seed)
     assert [(one.spec.seed, one.status) for one in records] == [(0, "ok"), (1, "ok")]
