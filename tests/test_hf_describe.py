@@ -112,12 +112,16 @@ REASONS = {
     "xlnet": "has no products of queries and keys",
 }
 
+FOUR = ("cohere2", "lfm3", "llama4_text", "smollm3")  # whose layers differ
 # What a default configuration leaves open.
 MORE: dict[str, Any] = {
+    **{kind: {"num_hidden_layers": 4} for kind in FOUR},
     "reformer": {"is_decoder": True},
     # These take seconds as large as they are.
     "zamba": {"num_hidden_layers": 8, "hidden_size": 256, "attention_hidden_size": 512},
-    "gemma4_text": {"num_hidden_layers": 2},
+    "cpmant": {"hidden_size": 256, "num_attention_heads": 8, "dim_head": 32},
+    "ctrl": {"dff": 256},
+    "gemma4_text": {"hidden_size": 256, "intermediate_size": 256},
 }
 
 
@@ -133,7 +137,7 @@ def config_of(kind: str, **more: Any) -> Any:
 
 
 def default_of(kind: str) -> Any:
-    sizes = {"num_hidden_layers": 4, **MORE.get(kind, {})}
+    sizes = {"num_hidden_layers": 2, **MORE.get(kind, {})}
     return transformers.CONFIG_MAPPING[kind](**sizes)
 
 
@@ -248,7 +252,8 @@ def text_of(kind: str) -> Any:
 
 
 def test_of_a_model_of_text_and_images_the_text_is_described() -> None:
-    config = transformers.CONFIG_MAPPING["gemma3"](text_config={"num_hidden_layers": 6})
+    sizes = {"num_hidden_layers": 6, "hidden_size": 256, "intermediate_size": 256}
+    config = transformers.CONFIG_MAPPING["gemma3"](text_config=sizes)
     assert [one.label for one in hf.describe(config)] == [
         "rope:layout=half",
         "rope:base=1000000.0;layout=half",
