@@ -76,6 +76,26 @@ def ask(
     return json.loads(done.stdout), logged, found
 
 
+def scheduler(folder: Path, wanted: dict[str, Cell]) -> Scheduler:
+    """Return a run over cells in one worker of this process."""
+    store = Store(folder)
+    store.create()
+    work = Work(workers=1)
+    return Scheduler(wanted.values(), store, Pool(work), work)
+
+
+def computed(folder: Path, **asked: Any) -> dict[tuple[str, str, int], dict[str, Any]]:
+    """Compute cells so, and return records by label, measure and seed."""
+    run = scheduler(folder / "run", {cell.key(): cell for cell in cells(asked)})
+    with closing(run.pool):
+        run.run()
+    forget_plugins()
+    found = [(record, record["spec"]) for record in run.store.records()]
+    return {
+        (r["label"], s["measure"]["name"], s["setting"]["seed"]): r for r, s in found
+    }
+
+
 def start(*words: str | Path) -> subprocess.Popen:
     """Start `posenc-compare` with arguments."""
     return subprocess.Popen(

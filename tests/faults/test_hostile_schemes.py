@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import torch
-from supervise import ask, cells, forget_plugins
+from supervise import ask, cells, computed, forget_plugins
 from support.filesystem import result
 from support.processes import fields, gone_within
 from torch import Tensor
@@ -472,10 +472,10 @@ def test_schemes_of_one_file_do_not_change_each_other(tmp_path: Path) -> None:
     path = tmp_path / "neighbours.py"
     path.write_text(NEIGHBOURS)
     asked: dict[str, Any] = {"measures": ["shift_error", "perturbation"]}
-    asked |= {"plugins": [str(path)], "limits": {"workers": 1}}
+    asked |= {"plugins": [str(path)]}
     alone = reference(schemes="patched", **asked)
-    _, _, found = ask(tmp_path, "a_patch,patched", **asked)
-    assert {key: result(found[key]) for key in alone} == alone
+    found = computed(tmp_path, schemes="a_patch,patched", **asked)
+    assert {key: result(found[*key, 0]) for key in alone} == alone
 
 
 # --- F28, F29, F31: what is not run, and whose name is whose ------------------------

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import torch
-from supervise import ask, cells, finish, forget_plugins, start, supervised
+from supervise import ask, computed, finish, scheduler, start, supervised
 from support.filesystem import result
 from support.processes import wait_for
 from support.trainings import small
@@ -29,7 +29,7 @@ from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import compare
 from posenc_compare.run.compute import compute
 from posenc_compare.run.scheduler import Scheduler
-from posenc_compare.run.workers import End, Pool, Worker
+from posenc_compare.run.workers import End, Worker
 from posenc_compare.settings.canonical import canonical, parse_strictly
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import Work
@@ -92,7 +92,6 @@ def test_what_a_scheme_cannot_serve_it_says_while_it_is_built(attacked) -> None:
 
 
 PROBE = ProbeSetting(width=16, heads=2, positions=64)
-ONE = {"workers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +104,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_refusal_in_the_middle_of_a_training_is_a_failure(
     tmp_path: Path, corpus: str
 ) -> None:
-    asked = {"corpus": corpus, "steps": 30, "plugins": [EVIL], "limits": ONE}
-    schemes = "evil:how=config;step=20,evil:how=stopped;step=20"
-    _, _, records = ask(tmp_path, schemes, ["extrapolation"], **asked)
-    assert {record["status"] for record in records.values()} == {"failed"}
+    asked: dict[str, Any] = {"corpus": corpus, "steps": 30, "plugins": [EVIL]}
+    asked["schemes"] = "evil:how=config;step=20,evil:how=stopped;step=20"
+    records = computed(tmp_path, **asked, measures=["extrapolation"])
+    assert [record["status"] for record in records.values()] == ["failed"] * 2
 
 
 def test_a_run_with_a_cell_without_a_record_ends_with_1(
@@ -141,9 +140,6 @@ class Idle(Scheduler):
 def test_a_cell_that_changes_its_process_or_leaves_a_thread_costs_no_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"schemes": "neighbour,meddles,lingers", "measures": ["shift_error"]}
-    asked |= {"seeds": 2, "plugins": [EVIL]}
-    wanted = {cell.key(): cell for cell in cells(asked)}
     started = []
 
     class Counted(Worker):
@@ -152,10 +148,9 @@ def test_a_cell_that_changes_its_process_or_leaves_a_thread_costs_no_worker(
             super().__init__(work, path)
 
     monkeypatch.setattr("posenc_compare.run.workers.Worker", Counted)
-    run = scheduler(tmp_path, wanted)
-    run.run()
-    forget_plugins()
-    found = [r["provenance"]["attempts"] for r in run.store.records()]
+    asked: dict[str, Any] = {"measures": ["shift_error"], "plugins": [EVIL]}
+    records = computed(tmp_path, schemes="neighbour,meddles,lingers", seeds=2, **asked)
+    found = [record["provenance"]["attempts"] for record in records.values()]
     assert found == [1] * 6
     assert len(started) == 1
 
@@ -240,13 +235,18 @@ class Late(Scheme):
 '''
 
 
-def test_code_that_changes_before_it_is_imported_is_no_result(tmp_path: Path) -> None:
+def test_code_that_changes_before_it_is_imported_is_no_result(
+    posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "plug.py").write_text(LATE)
     (tmp_path / "posenc_test_late.py").write_text("GAIN = 1\n")
-    asked = {"plugins": [str(tmp_path / "plug.py")], "limits": ONE}
+    words = ["measure", "--schemes=late,nope", "--plugin", tmp_path / "plug.py"]
+    words += ["--measures=smoothness", "--set=width=16,heads=2,positions=64,seeds=1"]
     for made in (["nope"], ["late", "nope"]):
-        _, _, records = ask(tmp_path, "late,nope", ["smoothness"], **asked)
-        assert sorted(label for label, _ in records) == made
+        posenc(*words, "--workers=1", "--out", tmp_path / "run")
+        records = Store(tmp_path / "run").records()
+        assert sorted(record["label"] for record in records) == made
 
 
 def test_a_listener_less_comparison_warns_of_a_changed_plugin(
@@ -267,9 +267,10 @@ def test_a_plugin_may_be_a_file_of_any_name(tmp_path: Path) -> None:
     paths[1].parent.mkdir()
     for path, name in zip(paths, ("one", "other"), strict=True):
         path.write_text(EDITS.replace("DEED", "pass").replace('"edits"', f'"{name}"'))
-    asked = {"plugins": [*map(str, paths)], "seeds": 2, "limits": ONE}
-    _, _, records = ask(tmp_path, "one,other", ["smoothness"], **asked)
-    assert [record["status"] for record in records.values()] == ["ok", "ok"]
+    asked: dict[str, Any] = {"measures": ["smoothness"], "seeds": 2}
+    plugins = [*map(str, paths)]
+    records = computed(tmp_path, schemes="one,other", plugins=plugins, **asked)
+    assert [record["status"] for record in records.values()] == ["ok"] * 4
 
 
 def test_an_answer_is_filed_under_the_cell_that_was_planned(tmp_path: Path) -> None:
@@ -289,6 +290,17 @@ def test_an_answer_is_filed_under_the_cell_that_was_planned(tmp_path: Path) -> N
 # --- C3: the folder that a command is called in ------------------------------------
 
 TRAP = "open({sentinel!r}, 'a').write(__name__ + '\\n')\nraise ImportError('trap')\n"
+COMMANDS = """
+import sys
+from posenc_compare.cli import main
+
+for words in sys.argv[1:]:
+    sys.argv = ["posenc-compare", *words.split()]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+"""
 NAMES = ("resource", "torch", "json", "numpy", "posenc_compare", "einops", "selectors")
 
 
@@ -298,12 +310,9 @@ def test_nothing_of_the_current_folder_runs(tmp_path: Path, root: Path) -> None:
     Store(folder).write(compute(CELL, Progress()).to_json())
     for name in NAMES:
         (folder / f"{name}.py").write_text(TRAP.format(sentinel=str(sentinel)))
+    measure = "measure --schemes=nope --measures=smoothness --seeds=1 --out=../out"
     for words in (
-        ["-P", "-m", "posenc_compare", "check", "nope", "--format", "json"],
-        [
-            *("-P", "-m", "posenc_compare", "measure", "--schemes=nope"),
-            *("--measures=smoothness", "--out=../out"),
-        ],
+        ["-P", "-c", COMMANDS, "check nope --format json", measure],
         ["-m", "posenc_compare", "list"],  # Python itself looks there first
     ):
         if words[0] == "-m":
@@ -435,13 +444,6 @@ def test_every_command_says_that_records_are_damaged(
 
 
 # --- M1, M8: signals and a folder that goes ----------------------------------------
-
-
-def scheduler(folder: Path, wanted: dict[str, Cell]) -> Scheduler:
-    store = Store(folder)
-    store.create()
-    work = Work(workers=1)
-    return Scheduler(wanted.values(), store, Pool(work), work)
 
 
 def test_signal_storms_leave_a_checkpoint_and_no_traceback(

@@ -219,7 +219,7 @@ class Hangs(Scheme):
             HELD.acquire()
             HELD.acquire()
         while True:
-            if self.how == "deaf":
+            if self.how != "loop":
                 time.sleep(1)
 
 
