@@ -175,7 +175,7 @@ def test_nothing_grows_with_the_square_of_the_length(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request, "ROWS", 8)
-    scheme, length = make(name, heads=1).float(), 1536
+    scheme, length = make(name, heads=1).float(), 1152
     q, k, v = normal(3, 1, 1, length, WIDTH).float()
     with LargestStorage() as largest, torch.no_grad():
         state = scheme.token_state(normal(1, length, WIDTH, seed=1).float())
