@@ -26,7 +26,7 @@ from types import CodeType
 from typing import Any
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
-from posenc_compare.sources import PLUGIN, file_of, forget, parse, read
+from posenc_compare.source.files import PLUGIN, file_of, forget, parse, read
 from posenc_compare.validate import check_text, hint
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")

@@ -18,8 +18,8 @@ from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.errors import ConfigError, PluginError
-from posenc_compare.own_code import own_code
 from posenc_compare.registry import SCHEMES
+from posenc_compare.source.own_code import own_code
 from posenc_compare.validate import check_choice, check_text, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

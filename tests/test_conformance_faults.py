@@ -11,7 +11,7 @@ import torch
 
 from posenc_compare.check import Outcome, Subject, run_check
 from posenc_compare.check.checks import ContractError, expect_close
-from posenc_compare.global_state import preserve_state, process_state
+from posenc_compare.check.global_state import preserve_state, process_state
 from posenc_compare.registry import add_plugin
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants

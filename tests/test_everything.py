@@ -7,12 +7,12 @@ import pytest
 from conftest import forgotten, run_here
 from support.trainings import WHOLE_RUN
 
-from posenc_compare import sources
 from posenc_compare.errors import PosencError
 from posenc_compare.records.cells import Cell, cell_of
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
+from posenc_compare.source import files as sources
 
 PLUGIN = Path(__file__).parent.parent / "examples" / "everything.py"
 KINDS = {"gentle_alibi": "bias", "parameters": "measure", "repeat": "task"}

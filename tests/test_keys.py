@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import posenc_compare
-from posenc_compare import sources
-from posenc_compare.own_code import own_code
 from posenc_compare.records.cells import Cell, entries_of
 from posenc_compare.registry import MEASURES, SCHEMES, TASKS
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
+from posenc_compare.source import files as sources
+from posenc_compare.source.own_code import own_code
 from posenc_compare.variants import Variant
 
 Keys = Callable[[Path], dict[str, str]]

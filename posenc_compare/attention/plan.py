@@ -27,7 +27,7 @@ from posenc_compare.schemes.scheme import (
 )
 from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.schemes.wrapper import Wrapper
-from posenc_compare.sources import OURS
+from posenc_compare.source.files import OURS
 from posenc_compare.transfer import sent
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from posenc_compare.check.global_state import preserve_state
 from posenc_compare.check.harness import Subject
-from posenc_compare.global_state import preserve_state
 from posenc_compare.schemes.scheme import Facts, Scheme
 
 EXACT = 1e-10  # absolute error in float64, for values of order one

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from posenc_compare.check.checks import ContractError, expect
+from posenc_compare.check.global_state import changes, preserve_state, process_state
 from posenc_compare.check.harness import Layer, Subject, tokens
 from posenc_compare.fresh import python, search_path
-from posenc_compare.global_state import changes, preserve_state, process_state
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.variants import parse_variants
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from posenc_compare.attention import CAUSAL, Mask, Session, attention
+from posenc_compare.check.global_state import preserve_state
 from posenc_compare.errors import UndefinedPositionError
-from posenc_compare.global_state import preserve_state
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.scheme import Facts, Geometry, Scheme
 from posenc_compare.variants import Variant

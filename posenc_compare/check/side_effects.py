@@ -11,9 +11,9 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.check.checks import EXACT, check, expect, expect_close
 from posenc_compare.check.fresh_process import digest, elsewhere
+from posenc_compare.check.global_state import changes, process_state
 from posenc_compare.check.harness import HEADS, WIDTH, Layer, Subject, normal, tokens
 from posenc_compare.errors import UndefinedPositionError
-from posenc_compare.global_state import changes, process_state
 from posenc_compare.schemes.scheme import Geometry
 
 IMPORT = 2.0  # seconds that importing the scheme may take

@@ -12,8 +12,6 @@ import importlib.metadata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from posenc_compare.modified import own_edits, shared_edits
-from posenc_compare.own_code import NUMBERS, own_code
 from posenc_compare.records.record import (
     MeasureSpec,
     Record,
@@ -24,7 +22,9 @@ from posenc_compare.records.record import (
 from posenc_compare.registry import MEASURES, SCHEMES, SETTINGS, TASKS, Entry
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.setting import Setting
-from posenc_compare.sources import OURS
+from posenc_compare.source.edits import own_edits, shared_edits
+from posenc_compare.source.files import OURS
+from posenc_compare.source.own_code import NUMBERS, own_code
 from posenc_compare.validate import check_choice
 from posenc_compare.variants import Variant
 

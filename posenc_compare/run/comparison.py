@@ -34,7 +34,7 @@ from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.setting import STDLIB
 from posenc_compare.settings.table import TABLE, Choices, Work, with_arguments_of
 from posenc_compare.settings.training import Training
-from posenc_compare.sources import forget
+from posenc_compare.source.files import forget
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.tasks.pinned import other_text
 from posenc_compare.validate import hint

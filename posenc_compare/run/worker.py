@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from posenc_compare.errors import PosencError, StoreError
 from posenc_compare.registry import MEASURES, SCHEMES, TASKS, load
 from posenc_compare.settings.canonical import Body, canonical
-from posenc_compare.sources import OURS, forget
+from posenc_compare.source.files import OURS, forget
 
 if TYPE_CHECKING:
     from posenc_compare.records.cells import Cell
@@ -70,8 +70,8 @@ def _prepare(work: Body, path: list[str]) -> None:
     sys.path[:] = path
     gc.disable()  # imports leave nothing to collect
 
-    from posenc_compare.modified import shared_edits
     from posenc_compare.run.provenance import place
+    from posenc_compare.source.edits import shared_edits
 
     importlib.import_module("posenc_compare.run.compute")
     for registry in (SCHEMES, MEASURES, TASKS):
@@ -214,7 +214,7 @@ def _changed(request: Body) -> Body:
 
 def _files(cell: "Cell") -> set[str]:
     """Return the files of plugins whose code is in the key of a cell."""
-    from posenc_compare.own_code import own_code
     from posenc_compare.records.cells import plugins_of
+    from posenc_compare.source.own_code import own_code
 
     return {str(file) for one in plugins_of(cell) for file in own_code(one).files}

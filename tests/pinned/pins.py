@@ -18,7 +18,6 @@ from torch import Tensor
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.attention.backends import BACKENDS
 from posenc_compare.errors import ConfigError
-from posenc_compare.own_code import NUMBERS
 from posenc_compare.records.cells import Cell, setting_of
 from posenc_compare.records.quantities import Array
 from posenc_compare.records.record import Record
@@ -28,6 +27,7 @@ from posenc_compare.run.provenance import place
 from posenc_compare.schemes import Geometry
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
+from posenc_compare.source.own_code import NUMBERS
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
 from posenc_compare.variants import Variant

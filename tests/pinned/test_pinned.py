@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pinned.pins import FILE, arithmetic
 
-from posenc_compare.own_code import NUMBERS
+from posenc_compare.source.own_code import NUMBERS
 
 KEPT = json.loads(FILE.read_text())
 
@@ -35,7 +35,7 @@ def test_a_number_moves_only_with_its_own_code_or_numbers(
 ) -> None:
     one, kept = found[name], KEPT["of"][name]
     why = (
-        "shared code changed it: raise NUMBERS in posenc_compare/own_code.py"
+        "shared code changed it: raise NUMBERS in posenc_compare/source/own_code.py"
         if one["code"] == kept["code"]
         else "its own code changed it"
     )

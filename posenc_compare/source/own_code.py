@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from posenc_compare.registry import Entry
-from posenc_compare.sources import (
+from posenc_compare.source.files import (
     OURS,
     PLUGIN,
     file_of,

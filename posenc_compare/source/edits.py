@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from posenc_compare.own_code import form, is_registered, is_silent, nameless
-from posenc_compare.sources import OURS, remembered, tree_of
+from posenc_compare.source.files import OURS, remembered, tree_of
+from posenc_compare.source.own_code import form, is_registered, is_silent, nameless
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parent.parent
 Texts = dict[Path, bytes]
 Code = Counter[str]  # hashes of statements
 
@@ -68,7 +68,7 @@ def _edits() -> tuple[Side, Side]:
 def _since_commit() -> tuple[Texts, Texts] | None:
     """Return the texts of edited files at the commit and now; None without git."""
     try:
-        _git("ls-files", "--error-unmatch", "--", Path(__file__).name)
+        _git("ls-files", "--error-unmatch", "--", "__init__.py")
         changed = _git("diff", "HEAD", "--name-only", "-z", "--relative", "--", ".")
         new = _git("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
         names = [n for n in (changed + new).decode().split("\0") if n.endswith(".py")]
@@ -94,7 +94,7 @@ def _since_install() -> tuple[Texts, Texts]:
     except importlib.metadata.PackageNotFoundError:
         return {}, {}
     installed = {Path(str(one.locate())).resolve(): one.hash for one in listed}
-    if PACKAGE.resolve() / Path(__file__).name not in installed:
+    if PACKAGE.resolve() / "__init__.py" not in installed:
         return {}, {}
     found = _texts(PACKAGE.resolve().rglob("*.py"))
     return {}, {
