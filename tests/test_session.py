@@ -13,6 +13,7 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.errors import ConfigError, HookError, ShapeError
 from posenc_compare.schemes import Call, Geometry, Scheme, Variant
+from posenc_compare.schemes.shared.rotation import Rotation
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
 GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS, length=32)
@@ -251,6 +252,23 @@ def test_padded_rows_decode_in_a_window_as_they_do_alone(
         given = (part[own] for part in (q, k, v))
         expected = alone.attend(0, *given, x=x[row : row + 1, first:])
         torch.testing.assert_close(found[own], expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["rope", "rope_learned", "xpos"])
+def test_a_rotation_changes_the_keys_of_new_tokens_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheme, counts, rotated = make(name), list[int](), Rotation.key
+
+    def counted(self: Rotation, k: torch.Tensor, *more: Any) -> torch.Tensor:
+        counts.append(k.shape[2])
+        return rotated(self, k, *more)
+
+    whole = Session(scheme, IDS).attend(0, *heads())
+    monkeypatch.setattr(Rotation, "key", counted)
+    session = Session(scheme, IDS, fed=0, cache=True)
+    close(decoded(session, [4, 1, 1, 3], heads()), whole, 1e-11)
+    assert counts == ([] if name == "xpos" else [4, 1, 1, 3])  # has a `key` of its own
 
 
 def test_logits_of_other_keys_change_nothing_that_is_kept() -> None:

@@ -33,7 +33,11 @@ class Explanation:
 
 @dataclass
 class Step:
-    """What one layer of a pass computes; `state` is the token state of all keys."""
+    """What one layer of a pass computes.
+
+    `state` is the token state of all keys, and `before` keys of earlier passes, as in
+    `Request.of`.
+    """
 
     plan: Plan
     scheme: Scheme
@@ -42,15 +46,16 @@ class Step:
     k: Tensor
     v: Tensor
     state: Tensor | None = None
+    before: Tensor | None = None
 
     def attend(self, path: Choice) -> Tensor:
         """Return the output, `(batch, heads, query, value_dim)`."""
-        return self._attended(path)[1]
+        return self.attended(path)[1]
 
     def attend_with_lse(self, path: Choice) -> tuple[Tensor, Tensor]:
         """Return the output, and the log-sum-exp of the logits."""
         check_parts(self.scheme)
-        request, out = self._attended(path)
+        request, out = self.attended(path)
         with _as_given(self.q):
             lse = request.by_rows(plain.log_sum_exp)
         return out, _where_seen(lse, request.call, -torch.inf)[..., 0]
@@ -67,7 +72,8 @@ class Step:
         others: dict[Path, str] = {name: why[name] or first for name in why}
         return Explanation(taken, others, faster)
 
-    def _attended(self, path: Choice) -> tuple[Request, Tensor]:
+    def attended(self, path: Choice) -> tuple[Request, Tensor]:
+        """Return what the path was asked for, and the output."""
         with _as_given(self.q):
             try:
                 request = self._request()
@@ -85,7 +91,7 @@ class Step:
                 f"attention: v must have the batch, heads and keys of k, "
                 f"{tuple(self.k.shape[:3])}, got {tuple(self.v.shape[:3])}"
             )
-        return Request.of(self.scheme, self.plan, call, self.v)
+        return Request.of(self.scheme, self.plan, call, self.v, self.before)
 
 
 def logits(plan: Plan, call: Call, scheme: Scheme) -> Tensor:

@@ -65,10 +65,26 @@ class Request:
     _made: Table = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, scheme: Scheme, plan: Plan, call: Call, v: Tensor) -> "Request":
-        """Open the hooks of the scheme."""
+    def of(
+        cls,
+        scheme: Scheme,
+        plan: Plan,
+        call: Call,
+        v: Tensor,
+        before: Tensor | None = None,
+    ) -> "Request":
+        """Open the hooks of the scheme.
+
+        `before` are the keys of earlier passes after the hook `key`; the queries are
+        all other tokens.
+        """
         q = ask(scheme, "query", call.q, call.q_positions, call)
-        k = ask(scheme, "key", call.k, call.k_positions, call)
+        if before is None:
+            k = ask(scheme, "key", call.k, call.k_positions, call)
+        else:
+            new = call.k[:, :, before.shape[2] :]
+            k = ask(scheme, "key", new, call.q_positions, call)
+            k = torch.cat([before, k], dim=2)
         if call.q_placed is not None and call.k_placed is not None:
             q = q.where(call.q_placed[:, None, :, None], call.q)
             k = k.where(call.k_placed[:, None, :, None], call.k)

@@ -279,11 +279,16 @@ class Session:
             )
         k, v = (self._all(layer, *part) for part in (("k", k), ("v", v)))
         state = self._state(layer, x)
-        out = Step(self.plan, scheme, layer, q, k, v, state).attend(path)
+        before = self._past.get((layer, "changed k"))
+        step = Step(self.plan, scheme, layer, q, k, v, state, before)
+        request, out = step.attended(path)
         self._attended.add(layer)
         if self.cache and (self.crosses or self.end < self.length):
             held = self._past if self.crosses else self._kept
             held[layer, "k"], held[layer, "v"] = k, v
+            alone = scheme.keys_alone and self.placed is None and k.dtype == v.dtype
+            if alone and keeps:
+                held[layer, "changed k"] = request.k
         return out
 
     def logits(

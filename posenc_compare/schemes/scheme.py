@@ -551,6 +551,15 @@ class Scheme(nn.Module):
         """Change keys `(batch, heads, key, head_dim)`."""
         return k
 
+    @property
+    def keys_alone(self) -> bool:
+        """Return whether `key` changes each key by its own position alone.
+
+        Then a session that decodes keeps keys as `key` made them, and calls it for the
+        new ones only.
+        """
+        return False
+
     def scale(self, head_dim: int) -> float:
         """Return the factor that multiplies every product of query and key."""
         return head_dim**-0.5

@@ -76,6 +76,10 @@ class Rotation(Scheme, ABC):
     def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         return self.rotated(k, positions, call, self.phasors)
 
+    @property
+    def keys_alone(self) -> bool:
+        return type(self).key is Rotation.key
+
     def rotated(
         self,
         x: Tensor,
