@@ -13,6 +13,7 @@ NAMES = {
     "aims": "what was timed, beside what was aimed at",
     "attention": "paths of attention, as ratios to the kernel without a bias",
     "commands": "commands as whole processes",
+    "decode": "a decoding step, as a ratio to plain torch",
     "gpu": "what is right and fast on a GPU, part by part",
     "growth": "how time and memory of attention grow with the length",
     "measures": "measures of very many positions",
@@ -21,7 +22,16 @@ NAMES = {
     "rotation": "rotations of queries, as ratios to a copy",
     "steps": "steps of training, as ratios to one without a scheme",
 }
-ALL = ("rotation", "attention", "models", "reading", "steps", "measures", "aims")
+ALL = (
+    "rotation",
+    "attention",
+    "models",
+    "reading",
+    "steps",
+    "decode",
+    "measures",
+    "aims",
+)
 
 
 def main() -> int:
