@@ -32,8 +32,8 @@ from posenc_compare.show.plots.codes import cosines
 from posenc_compare.show.plots.drawing import draw_all, images
 from posenc_compare.show.plots.maps import below_largest
 from posenc_compare.show.plots.paper import on_paper
-from posenc_compare.show.plots.place import draw_place
 from posenc_compare.show.plots.plot import in_order
+from posenc_compare.show.plots.rank import draw_rank
 from posenc_compare.show.plots.style import FAINT, FIRST, LABEL, looks, safe
 from posenc_compare.show.results import Results
 from posenc_compare.stats.intervals import half_width
@@ -619,7 +619,7 @@ def test_the_place_of_ones_own_scheme_is_marked_among_all() -> None:
         "nope": Difference(np.array([0.1]), np.nan),
         "lost": Difference(np.array([]), np.nan),
     }
-    figure = draw_place("mine_$x$", changes, "bits per byte less those of mine")
+    figure = draw_rank("mine_$x$", changes, "bits per byte less those of mine")
     figure.draw_without_rendering()
     (axes,) = figure.axes
     names = [text.get_text() for text in axes.get_yticklabels()]

@@ -1,4 +1,4 @@
-"""The scorecard of a run, and the place of one scheme among others."""
+"""The scorecard of a run, and the rank of one scheme among others."""
 
 import copy
 from typing import Any
@@ -9,9 +9,9 @@ from support.records import fact, record, row, trained
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import NEAR, ONE_LAYER
-from posenc_compare.show.differences import at_the_end, place_table
+from posenc_compare.show.differences import at_the_end, rank_table
 from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.plots.place import draw_place
+from posenc_compare.show.plots.rank import draw_rank
 from posenc_compare.show.scorecard import HEAD, scorecard
 
 
@@ -407,10 +407,10 @@ def test_differences_are_paired_and_tested_as_one_family() -> None:
     ]
     for body in bodies:  # which counts nowhere
         body["rows"].append({**body["rows"][1], "case": "read", "value": 9.0})
-    table = place_table(sound(bodies), "rope")
+    table = rank_table(sound(bodies), "rope")
     rows = {line[1]: line for line in table.rows}
     assert [line[1] for line in table.rows] == ["alibi", "nope", "rope"]
-    assert table.title.startswith("rope: place 3 of 3")
+    assert table.title.startswith("rope: rank 3 of 3")
     first, last = rows["alibi"][3], rows["alibi"][5]
     assert isinstance(first, Cell)
     assert isinstance(last, Cell)
@@ -424,18 +424,18 @@ def test_differences_are_paired_and_tested_as_one_family() -> None:
 
 def test_neighbours_are_five_on_either_side() -> None:
     bodies = [body for i in range(20) for body in trained(f"s{i:02}", 1, 1 + i / 10)]
-    names = [line[1] for line in place_table(sound(bodies), "s10").rows]
+    names = [line[1] for line in rank_table(sound(bodies), "s10").rows]
     assert names == [f"s{i:02}" for i in range(5, 16)]
 
 
-def test_places_go_by_the_seeds_that_both_schemes_have() -> None:
+def test_ranks_go_by_the_seeds_that_both_schemes_have() -> None:
     one, other = trained("rope", 2.0, 2.505), trained("alibi", 2.0, 2.5)
     # Over its last two seeds, rope has 0.015 more than over all six.
-    table = place_table(sound([*one[4:], *other]), "alibi")
+    table = rank_table(sound([*one[4:], *other]), "alibi")
     assert [line[1] for line in table.rows] == ["alibi", "rope"]
-    table = place_table(sound([*one[:2], *other]), "alibi")
+    table = rank_table(sound([*one[:2], *other]), "alibi")
     assert [line[1] for line in table.rows] == ["alibi", "rope"]  # by means, rope first
-    table = place_table(sound([*one[:2], *other]), "rope")
+    table = rank_table(sound([*one[:2], *other]), "rope")
     assert [line[1] for line in table.rows] == ["alibi", "rope"]
 
 
@@ -444,21 +444,21 @@ def test_schemes_without_a_common_seed_are_in_no_order() -> None:
     for seed, body in enumerate(other, 6):
         body["spec"]["setting"]["seed"] = seed
     bodies = [*trained("rope", 2.0, 2.5), *other]
-    table = place_table(sound(bodies), "rope")
-    assert table.title.startswith("rope: no place by bits per byte at 16")
+    table = rank_table(sound(bodies), "rope")
+    assert table.title.startswith("rope: no rank by bits per byte at 16")
     assert [row[:2] for row in table.rows] == [["", "rope"], ["", "other"]]
     assert table.body[1][-1] == "n/a"
-    table = place_table(sound([*bodies, *trained("alibi", 2.0, 2.6)]), "rope")
-    assert table.title.startswith("rope: place 1 of 2 by")
+    table = rank_table(sound([*bodies, *trained("alibi", 2.0, 2.6)]), "rope")
+    assert table.title.startswith("rope: rank 1 of 2 by")
 
 
-def test_places_are_those_of_schemes_with_a_score_at_the_end() -> None:
+def test_ranks_are_those_of_schemes_with_a_score_at_the_end() -> None:
     unplaced = trained("learned", 1.0, 1.0)
     for body in unplaced:
         body["rows"][1] |= {"value": None, "note": "not defined beyond 1"}
     records = [*unplaced, *trained("rope", 2.0, 2.5), *trained("alibi", 2.0, 2.0)]
-    table = place_table(sound(records), "rope")
-    assert table.title.startswith("rope: place 2 of 2 by")
+    table = rank_table(sound(records), "rope")
+    assert table.title.startswith("rope: rank 2 of 2 by")
     assert [row[:2] for row in table.rows] == [
         ["1", "alibi"],
         ["2", "rope"],
@@ -469,15 +469,15 @@ def test_places_are_those_of_schemes_with_a_score_at_the_end() -> None:
 
 def test_schemes_of_equal_scores_are_in_the_order_of_names() -> None:
     records = sound([*trained("zz", 2.0, 2.5), *trained("alibi", 2.0, 2.5)])
-    names = [row[1] for row in place_table(records, "zz").rows]
-    figure = draw_place("zz", at_the_end(records, "zz")[1], "bits")
+    names = [row[1] for row in rank_table(records, "zz").rows]
+    figure = draw_rank("zz", at_the_end(records, "zz")[1], "bits")
     drawn = [text.get_text()[3:] for text in figure.axes[0].get_yticklabels()]
     assert names == drawn == ["alibi", "zz"]
 
 
 @pytest.mark.parametrize(
     ("first", "place", "tested"),
-    [(2.0, "place 1 of 2", "significantly better than 1"), (None, "no place", "no")],
+    [(2.0, "rank 1 of 2", "significantly better than 1"), (None, "no rank", "no")],
 )
 def test_a_scheme_is_compared_at_the_longest_test_where_it_has_scores(
     first: float | None, place: str, tested: str
@@ -488,11 +488,11 @@ def test_a_scheme_is_compared_at_the_longest_test_where_it_has_scores(
         body["rows"][1]["note"] = "not defined beyond 8"
     records = sound([*ended, *trained("rope", 2.5, 3.0)])
     x, compared = at_the_end(records, "ended")
-    table, end = place_table(records, "ended"), 8 if first else 16
+    table, end = rank_table(records, "ended"), 8 if first else 16
     assert x == end
     assert table.title.startswith(f"ended: {place} by bits per byte at {end}")
     assert any(line.startswith(f"at {end}: {tested}") for line in table.lines)
-    why = "places go by 8: ended has no score beyond (not defined beyond 8)"
+    why = "ranks go by 8: ended has no score beyond (not defined beyond 8)"
     assert (why in table.lines) == bool(first)
     if first:
         assert compared["rope"].mean == pytest.approx(0.5)

@@ -112,7 +112,7 @@ def test_no_place_is_that_of_another_text(tmp_path: Path) -> None:
     ]
     table = tables(stored(tmp_path / "run", records), "corpus")["bits at 8"]
     assert table.head == ["scheme", "text3", "own best", "at"]
-    assert table.lines[0].startswith("scores are of several texts, so that places")
+    assert table.lines[0].startswith("scores are of several texts, so that ranks")
 
 
 def test_what_is_absent_comes_before_what_is_there(tmp_path: Path) -> None:

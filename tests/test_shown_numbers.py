@@ -551,7 +551,7 @@ def test_each_scheme_has_its_best_of_many_values(show: Show, higher: bool) -> No
         one["quantities"]["bits_per_byte"]["better"] = "higher" if higher else "lower"
     (table,) = show(made, "--by", "steps")
     assert "over 2 seeds;" in table.title
-    assert table.head == ["1", "own best", "at", "place"]
+    assert table.head == ["1", "own best", "at", "rank"]
     spread = f"± {half([0, 0.02]):.3f}"
     assert list(table.rows.items()) == [
         (label, [f"{sign * v:.3f} {spread}", f"{sign * own:.3f} {spread}", at, place])

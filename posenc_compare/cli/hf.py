@@ -269,7 +269,7 @@ def convert(
     ] = "",
     format: Formats = Format.table,
 ) -> int:
-    """Copy a checkpoint, with queries and keys for the other layout of rotary pairs.
+    """Copy a checkpoint, reordering queries and keys for the other rotary layout.
 
     Layout 'half' rotates channel i with channel i + rotated / 2, as in the Llama of
     transformers. Layout 'adjacent' rotates the channels (0, 1), (2, 3), ..., as in

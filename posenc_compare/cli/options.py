@@ -96,7 +96,7 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "set": (
         list[str],
         "Settings",
-        "A setting; repeat the option, or separate pairs by commas. "
+        "A setting; repeat the option, or separate pairs with commas. "
         "`posenc-compare describe settings` lists all.",
     ),
     "out": (Path, "Output", "Folder for records, tables and plots."),

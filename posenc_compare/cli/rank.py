@@ -1,4 +1,4 @@
-"""The command that finds the place of a scheme among all built-in ones."""
+"""The command that finds the rank of a scheme among all built-in ones."""
 
 import re
 from collections import Counter
@@ -108,7 +108,7 @@ def reference_records(preset: str) -> "list[Record]":
 def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> int:
     from posenc_compare.records.labels import without_settings
     from posenc_compare.records.store import Store
-    from posenc_compare.show.differences import place_table, unplaced_table
+    from posenc_compare.show.differences import rank_table, unranked_table
     from posenc_compare.show.scorecard import scorecard
     from posenc_compare.show.tables import without_result, write_tables
 
@@ -135,7 +135,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     placed = [k for k in labels if any(r.label == k for r in scored)]
     places = {}
     for label in labels:
-        made = place_table if label in placed else unplaced_table
+        made = rank_table if label in placed else unranked_table
         found = made(every, label)
         places[label] = replace(found, lines=(*found.lines, *facts))
     card = scorecard([*own, *times], labels)
@@ -147,7 +147,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     for label, count in bad.items():
         if count:
             many = f"{count} check{'s' * (count != 1)}"
-            say(f"{label}: its place may mean nothing: it failed {many} above")
+            say(f"{label}: its rank may mean nothing: it failed {many} above")
     return int(any(bad.values()) or bool(results.failed))
 
 
@@ -228,19 +228,19 @@ def _write(
     out: Path,
     written: list[Path],
 ) -> None:
-    """Write a plot of the place of each scheme that has one, and a page of all.
+    """Write a plot of the rank of each scheme that has one, and a page of all.
 
     Then the names of these files are printed after those `written` before.
     """
     from posenc_compare.records.files import write_file
-    from posenc_compare.show.plots.place import place_plot
+    from posenc_compare.show.plots.rank import rank_plot
     from posenc_compare.show.report import Plate, report_html
     from posenc_compare.show.tasks import page_name
 
     plates = []
     for label in placed:
-        name = f"place-{page_name(label)}"
-        images = {f: place_plot(every, label, f) for f in ("png", "pdf")}
+        name = f"rank-{page_name(label)}"
+        images = {f: rank_plot(every, label, f) for f in ("png", "pdf")}
         for ending, image in images.items():
             written.append(out / f"{name}.{ending}")
             write_file(written[-1], image)

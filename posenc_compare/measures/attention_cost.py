@@ -112,8 +112,8 @@ def attention_cost(variant: Variant, probe: Probe, progress: Progress) -> Result
     Returns:
         Rows by length: medians in milliseconds, their ratios to the kernel in the same
         rounds, and the most MiB of tensors. A forward row notes the path that was
-        taken, and why no faster one was. Of a decoding step all keys are turned again,
-        as a session does that keeps them as they were projected.
+        taken, and why no faster one was. A decoding step rotates all keys again, as a
+        session without a cache does.
     """
     if probe.grid:
         x, note = probe.positions, "measured in a sequence only"

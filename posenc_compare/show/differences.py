@@ -26,7 +26,7 @@ from posenc_compare.stats.rounding import difference
 from posenc_compare.validate import hint
 
 NEAR = 5  # schemes on either side of a place that are shown
-SCORE = ("extrapolation", "bits_per_byte")  # that places go by
+SCORE = ("extrapolation", "bits_per_byte")  # that ranks go by
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _without_p(columns: list[dict[str, Cell]]) -> Iterator[str]:
         yield f"no p, for {FEWEST} seeds are needed{some}"
 
 
-def place_table(records: Iterable[Record], own: str) -> Table:
+def rank_table(records: Iterable[Record], own: str) -> Table:
     """Return the neighbours of a scheme by its score at its longest test with one.
 
     There must be trainings of the scheme and of another.
@@ -219,7 +219,7 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     longest = curves[own][max(curves[own])]
     if last < longest.x:
         why = f" ({longest.note})" if longest.note else ""
-        lines.append(f"places go by {last:g}: {own} has no score beyond{why}")
+        lines.append(f"ranks go by {last:g}: {own} has no score beyond{why}")
     for x in ends:
         none = [k for k in ranked if x not in curves[k] or not curves[k][x].values]
         if none:
@@ -228,13 +228,13 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         f"difference: the other minus {own}, so + means that {own} is better; its "
         f"95 % interval is over paired seeds and not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
-        "scores: means over all seeds of a scheme; differences and places go by common "
+        "scores: means over all seeds of a scheme; differences and ranks go by common "
         "seeds; neighbours without a difference have no ranking, and equal scores are "
         "in the order of names",
     ]
-    place = f"place {at + 1} of {len(scored)}" if placed else "no place"
+    rank = f"rank {at + 1} of {len(scored)}" if placed else "no rank"
     return Table(
-        f"{own}: {place} by bits per byte at {last:g}",
+        f"{own}: {rank} by bits per byte at {last:g}",
         ["", "scheme", *(text for x in ends for text in (f"at {x:g}", "difference"))],
         rows,
         max(mean.n for mean in curves[own].values()),
@@ -242,13 +242,13 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     )
 
 
-def unplaced_table(records: Iterable[Record], own: str) -> Table:
+def unranked_table(records: Iterable[Record], own: str) -> Table:
     """Return the cells without a result of a scheme that no training placed."""
     some = [record for record in records if record.label == own]
     counts = Counter(record.status for record in some if record.task)
     total = counts.total()
     why = ", ".join(f"{n} of {total} trainings {s}" for s, n in counts.items())
-    title = f"{own}: no place: {why or 'no training has a record'}"
+    title = f"{own}: no rank: {why or 'no training has a record'}"
     for table in without_result(some):
         return replace(table, name=title)
     return Table(title, ["scheme"], [[own]])

@@ -142,19 +142,19 @@ def _best(
         shown.insert(0, Column(shared, measure, means[shared]))
     table = layout(title, shown, records, labels)
     head, rows = [*table.head, "at"], [[*row, best[row[0]]] for row in table.rows]
-    line = "no value has all schemes, so that places cannot be compared"
+    line = "no value has all schemes, so that ranks cannot be compared"
     if shared:
-        line = "scores are of several texts, so that places cannot be compared"
+        line = "scores are of several texts, so that ranks cannot be compared"
     if shared and _of_one_text([*columns, *shown], records):
         before = whole[shared].rank(method="first").astype(int)
         after = losses.min(axis=1).rank(method="first").astype(int)
         rows.sort(key=lambda row: before[row[0]])
-        head.append("place")
+        head.append("rank")
         for row in rows:
             one, other = before[row[0]], after[row[0]]
             row.append(f"{one}" if one == other else f"{one} to {other} *")
         line = (
-            f"best on average over schemes: {shared}; * the place changes if each "
+            f"best on average over schemes: {shared}; * the rank changes if each "
             f"scheme has its own best value"
         )
     return replace(table, head=head, rows=rows, lines=(line,))

@@ -1,4 +1,4 @@
-"""`rank`: the place of a scheme among records that come with the package."""
+"""`rank`: the rank of a scheme among records that come with the package."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -76,13 +76,13 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(
     lines = [line for line in out.splitlines() if line.startswith("|")]
     (beside,) = (line for line in lines if "| alibi " in line)
     assert beside.count("| 0.000 ± 0.000, p 1.000 ") == 2
-    assert "disguised: place" in out
+    assert "disguised: rank" in out
     assert "disguised: 2 layers, width 16, " in out
     assert " 4 steps, " in out
     assert "; n = 6 seeds" in out
     folder = tmp_path / "out"
-    assert (folder / "place-disguised.png").read_bytes().startswith(b"\x89PNG")
-    assert (folder / "place-disguised.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "rank-disguised.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "rank-disguised.pdf").read_bytes().startswith(b"%PDF")
     assert r"\toprule" in (folder / "table.tex").read_text()
     page = (folder / "rank.html").read_text()
     assert "disguised" in page
@@ -110,9 +110,9 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
     code, out, err = ranked(text)
     assert code == 1
     assert "broken: check C" in err
-    assert "broken: place" in out
+    assert "broken: rank" in out
     last = err.splitlines()[-1]
-    assert last.startswith("broken: its place may mean nothing: it failed ")
+    assert last.startswith("broken: its rank may mean nothing: it failed ")
     files = ("table.md", "table.tex", "rank.html")
     for shown in (out, *((tmp_path / "out" / name).read_text() for name in files)):
         assert "torch differs" in shown
@@ -126,7 +126,7 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
     assert f"2 cells, 0 to compute, records in {tmp_path / 'out' / 'control'}" in err
 
 
-def test_a_scheme_that_cannot_be_trained_has_no_place_until_it_is_repaired(
+def test_a_scheme_that_cannot_be_trained_has_no_rank_until_it_is_repaired(
     ranked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "MEASURES", "extrapolation,uniqueness")
@@ -146,7 +146,7 @@ def test_a_scheme_that_cannot_be_trained_has_no_place_until_it_is_repaired(
     assert "raising extrapolation seed 0: RuntimeError at mine.py:" in err
     assert "raising uniqueness" not in err  # which has a record
     assert "Scorecard" not in out
-    none = "raising: no place: 2 of 2 trainings failed"
+    none = "raising: no rank: 2 of 2 trainings failed"
     folder = tmp_path / "out"
     files = [folder / name for name in ("table.md", "table.tex", "rank.html")]
     for shown in (out, *(file.read_text() for file in files)):
@@ -157,7 +157,7 @@ def test_a_scheme_that_cannot_be_trained_has_no_place_until_it_is_repaired(
     assert "None: every cell has its result." not in page
     broken.unlink()
     code, out, err = ranked(text)
-    assert (code, "raising: place" in out) == (0, True)
+    assert (code, "raising: rank" in out) == (0, True)
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])

@@ -17,7 +17,7 @@ ROW = 0.15  # inches of a scheme
 
 
 @style.in_style()
-def draw_place(own: str, compared: Mapping[str, Difference], unit: str) -> Figure:
+def draw_rank(own: str, compared: Mapping[str, Difference], unit: str) -> Figure:
     """Draw the scores of schemes less one's own, which is in colour, by their means."""
     known = {own: Difference(np.zeros(1), math.nan)}
     known |= {label: one for label, one in compared.items() if len(one.values)}
@@ -38,8 +38,8 @@ def draw_place(own: str, compared: Mapping[str, Difference], unit: str) -> Figur
     return figure
 
 
-def place_plot(records: Iterable[Record], own: str, format: str = "png") -> bytes:
+def rank_plot(records: Iterable[Record], own: str, format: str = "png") -> bytes:
     """Return an image of the differences of other schemes from one's own."""
     x, compared = at_the_end(records, own)
     unit = f"bits per byte at {x:g}, minus those of {style.safe(own)}"
-    return style.render(draw_place(own, compared, unit), format, DPI)
+    return style.render(draw_rank(own, compared, unit), format, DPI)
