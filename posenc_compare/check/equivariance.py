@@ -47,7 +47,7 @@ def _heads_are_independent(subject: Subject, length: int) -> None:
     scheme = subject.build(model_dim=width, heads=3)
     given = [normal(1, 3, length, DIM, seed=seed) for seed in range(3)]
     session = Session(scheme, subject.positions(length))
-    x = tokens(length, batch=1, width=width)
+    x = session.embed(tokens(length, batch=1, width=width))
 
     def output(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return session.attend(0, q, k, v, x=x)
