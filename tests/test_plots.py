@@ -1,5 +1,6 @@
 """Plots from small records made by hand."""
 
+import io
 import json
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from posenc_compare.show.plots.clock_hands import angles_of_code
 from posenc_compare.show.plots.codes import cosines
 from posenc_compare.show.plots.drawing import draw_all, images
 from posenc_compare.show.plots.maps import below_largest
+from posenc_compare.show.plots.panels import draw_heat
 from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.rank import draw_rank
@@ -702,3 +704,14 @@ def test_a_plot_that_fails_costs_itself_alone(posenc, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["draws.svg"]
     assert "1 at 1.2" in (tmp_path / "out" / "draws.svg").read_text()
     assert plt.get_fignums() == []
+
+
+def test_a_pixel_shows_the_mean_of_the_numbers_under_it() -> None:
+    rows, columns = np.indices((512, 512))
+    figure, image = Figure(figsize=(2, 2), dpi=100), io.BytesIO()
+    axes = figure.add_axes((0, 0, 1, 1))
+    draw_heat(axes, (-1.0) ** (rows + columns), ("gray", -1, 1))
+    figure.savefig(image, format="png")
+    image.seek(0)
+    found = plt.imread(image)[20:180, 20:180, 0]  # away from the ticks
+    assert np.abs(found - 0.5).max() < 0.05

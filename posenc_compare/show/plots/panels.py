@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import Locator, NullLocator
 
@@ -17,6 +18,7 @@ from posenc_compare.show.plots.paper import SIZE
 from posenc_compare.show.plots.style import MIDDLE, new_figure, safe
 
 SMALL = 6.5  # points of what is written beside maps
+CELLS = 128  # on a side of a map, above which pixels hold several
 ENTRY = 44  # characters of a line of a legend
 LETTER, LINE = 0.053, 0.125  # inches of a legend: a letter, and a line
 
@@ -98,10 +100,27 @@ def draw_heat(
     ticks: int = 4,
     **given: Any,
 ) -> None:
-    """Draw a matrix, its first row at the top; NaN shows the background."""
+    """Draw a matrix, its first row at the top; NaN shows the background.
+
+    Where a pixel holds several numbers of a large matrix, it shows their mean.
+    """
     import seaborn as sns
 
     cmap, low, high = ends
+    if max(values.shape) > CELLS:
+        axes.imshow(
+            values,
+            cmap=cmap if isinstance(cmap, str) else ListedColormap(cmap),
+            vmin=low,
+            vmax=high,
+            aspect="equal" if square else "auto",
+            interpolation="antialiased",
+            interpolation_stage="data",
+            extent=(0, values.shape[1], values.shape[0], 0),
+        )
+        axes.tick_params(labelsize=SMALL)
+        axes.grid(visible=False)
+        return
     rows, columns = (max(1, round(side / ticks)) for side in values.shape)
     labels = {"yticklabels": rows, "xticklabels": columns, **given}
     colours = {"cmap": cmap, "vmin": low, "vmax": high}
@@ -115,7 +134,8 @@ def add_bar(
     figure: FigureBase, axes: Axes, label: str, extend: str = "neither", **place: Any
 ) -> None:
     """Draw the colour bar of maps that have one scale."""
-    bar = figure.colorbar(axes.collections[0], extend=extend, **place)
+    drawn = [*axes.collections, *axes.images][0]
+    bar = figure.colorbar(drawn, extend=extend, **place)
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=SMALL)
     bar.set_label(label, fontsize=SMALL)
