@@ -109,7 +109,9 @@ def test_a_scheme_of_another_text_is_not_compared() -> None:
             one["spec"]["setting"]["corpus_sha256"] = "2"
             one["key"] = spec_key(one["spec"])
     (curves, _) = tables(records, "rope [corpus=1]")
-    assert curves.lines == ("lower is better; * p ≤ 0.05",)
+    (line,) = curves.lines
+    assert line.startswith("lower is better; p: step-down max-T test of all schemes ag")
+    assert line.endswith("; * p ≤ 0.05")
     cells = {str(first): rest for first, *rest in curves.body}
     assert cells["nope [corpus=2]"] == ["of another text"] * 2
     assert "p 0.0" in cells["alibi [corpus=1]"][0]

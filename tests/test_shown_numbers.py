@@ -24,6 +24,11 @@ RNG = np.random.default_rng(0)
 UNEVEN = [0.1, 1.0, 0.2, 0.9, 0.15, 1.1]  # one sign, and a small t
 Made = list[dict[str, Any]]
 
+TESTED = (
+    "p: step-down max-T test of all schemes against the baseline, adjusted within a "
+    "column; * p ≤ 0.05"
+)
+
 
 @pytest.fixture
 def show(posenc: Command, tmp_path: Path) -> Show:
@@ -467,7 +472,7 @@ def test_differences_are_paired_and_their_p_is_of_the_whole_family(show: Show) -
     (table,) = show(facts(made, better="higher"), "--baseline", "rope")
     (text,) = table.rows["a"]
     assert ", 0/6, p " in text
-    assert table.lines == ["higher is better; * p ≤ 0.05"]
+    assert table.lines == [f"higher is better; {TESTED}"]
 
 
 def test_seeds_of_each_column_and_scheme_decide_what_is_said_of_p(show: Show) -> None:
@@ -480,7 +485,7 @@ def test_seeds_of_each_column_and_scheme_decide_what_is_said_of_p(show: Show) ->
         one["rows"] = one["rows"][: 1 + (seed < 4)]
         one["rows"] += [row(0.0, x=8, case="read")] * (one["status"] == "ok")
     (table,) = show(made, "--baseline", "rope")
-    assert table.lines == ["lower is better; * p ≤ 0.05", "without a number: lost"]
+    assert table.lines == [f"lower is better; {TESTED}", "without a number: lost"]
     first, second = table.rows["a"]
     gaps = [1 + i / 100 for i in range(6)]
     assert first == f"{cell(gaps)}, 0/6, p 0.031 *"

@@ -110,7 +110,9 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                     [[label, *(column[label] for column in cells)] for label in labels],
                     max(seeds),
                     (
-                        f"{better} is better; * p ≤ {ALPHA:g}",
+                        f"{better} is better; p: step-down max-T test of all schemes "
+                        f"against the baseline, adjusted within a column; "
+                        f"* p ≤ {ALPHA:g}",
                         *_without_p(cells),
                         *without_number(
                             [one for one in some if one.measure == columns[0].measure],
