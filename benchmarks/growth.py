@@ -58,7 +58,10 @@ def measured(name: str) -> list[dict[str, float]]:
     for length in LENGTHS:
         if found and found[-1]["seconds"] * (length / found[-1]["length"]) ** 2 > MOST:
             break
-        found.append(once(scheme, length))
+        try:
+            found.append(once(scheme, length))
+        except UndefinedPositionError:
+            break
     return found
 
 
