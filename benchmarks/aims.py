@@ -112,6 +112,7 @@ def _networks() -> list[Aim]:
             Aim(f"bits of {column} bytes: {n}", "reading", column, n, 1.5, "s")
             for n in read
         ),
+        Aim("decoding: rope", "decode", "one token after 1900", "rope", 1.15),
     ]
 
 
