@@ -56,8 +56,8 @@ def test_ids_of_any_whole_dtype(name: str, kind: torch.dtype) -> None:
 
     def read(ids: Tensor) -> tuple[Tensor, Tensor]:
         session = Session(scheme, ids, generator=torch.Generator().manual_seed(1))
-        out = session.attend(0, given["q"], given["k"], given["v"], x=x)
         embedded = [scheme.embed(x, ids), session.embed(x)]
+        out = session.attend(0, given["q"], given["k"], given["v"], x=x)
         alone = attention(**{**given, "positions": ids})
         return torch.cat(embedded), torch.cat([out, alone])
 

@@ -153,10 +153,13 @@ def test_float32_layers_read_them(name: str) -> None:
     if scheme.facts.real and scheme.facts.axes == 1:
         given = {part: x.float() for part, x in inputs(scheme, 4).items()}
         x = normal(2, 4, scheme.geometry.model_dim).float()
-        ids = torch.arange(4).double()
-        got = Session(scheme, ids).attend(0, **given, x=x)
-        wanted = Session(scheme, torch.arange(4)).attend(0, **given, x=x)
-        assert torch.allclose(got, wanted, rtol=0, atol=1e-5)
+        found = []
+        for ids in (torch.arange(4).double(), torch.arange(4)):
+            session = Session(scheme, ids)
+            seen = session.embed(x)
+            out = session.attend(0, **given, x=seen)
+            found.append(torch.cat([seen.flatten(), out.flatten()]))
+        assert torch.allclose(*found, rtol=0, atol=1e-5)
 
 
 class OnFourAxes(Rotation):
