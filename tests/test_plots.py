@@ -494,6 +494,23 @@ def test_the_rows_of_a_family_stand_by_how_far_they_fall() -> None:
     assert names == ["xpos", "fope", "rope"]
 
 
+def test_similarity_of_many_distances_has_rows_and_bar_of_its_own() -> None:
+    logits = {"mean_logit": [-0.05 * distance for distance in range(200)]}
+    flat = {"mean_logit": [0.0] * 200}
+    figure = drawn(
+        "similarity",
+        [
+            replace(record("distance_decay", "alibi", arrays=logits), family="bias"),
+            record("distance_decay", "rope", arrays=flat),
+        ],
+    )
+    axes, bar = figure.axes
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert sorted(names) == ["alibi", "rope"]
+    assert bar.get_xlim() == (-10, 0)
+    assert heat_of(axes).shape == (2, 200)
+
+
 def test_codes_are_drawn_over_their_largest_beside_their_cosines() -> None:
     short = record("portrait", "learned", arrays={"code": [[1.0, -4.0], [0.0, 0.0]]})
     figure = drawn("codes", [*full("rope"), replace(short, family="absolute")])

@@ -267,8 +267,52 @@ def test_a_rotation_changes_the_keys_of_new_tokens_alone(
     whole = Session(scheme, IDS).attend(0, *heads())
     monkeypatch.setattr(Rotation, "key", counted)
     session = Session(scheme, IDS, fed=0, cache=True)
-    close(decoded(session, [4, 1, 1, 3], heads()), whole, 1e-11)
+    with torch.no_grad():
+        close(decoded(session, [4, 1, 1, 3], heads()), whole, 1e-11)
     assert counts == ([] if name == "xpos" else [4, 1, 1, 3])  # has a `key` of its own
+
+
+def test_a_pass_in_another_dtype_rotates_all_keys_again() -> None:
+    scheme, (q, k, v) = make("rope"), heads()
+    session = Session(scheme, IDS, fed=0, cache=True)
+    for step, dtype in ((4, torch.float32), *[(1, torch.float64)] * 4):
+        session.extend(step)
+        new = slice(session.start, session.end)
+        parts = q[:, :, new], k[:, :, new].float(), v[:, :, new].to(dtype)
+        out = session.attend(0, *parts)
+    close(out, Session(scheme, IDS).attend(0, q, k, v)[:, :, 7:8], 1e-5)
+
+
+@pytest.mark.parametrize("name", ["rope", "rope_learned"])
+def test_keys_of_earlier_passes_keep_no_graph_and_lose_no_gradient(name: str) -> None:
+    scheme, (q, k, v) = make(name), heads()
+    trained = [*scheme.parameters(), k.requires_grad_()]
+
+    def gradients(out: torch.Tensor) -> list[torch.Tensor]:
+        return [*torch.autograd.grad(out.sum(), trained)]
+
+    expected = gradients(Session(scheme, IDS).attend(0, q, k, v)[:, :, 4:])
+    for graph in (False, True):
+        session, first = Session(scheme, IDS, fed=4, cache=True), k[:, :, :4]
+        with torch.set_grad_enabled(graph):
+            out = session.attend(0, q[:, :, :4], first, v[:, :, :4])
+        if graph:
+            torch.autograd.grad(out.sum(), trained[:-1] or first)
+        session.extend(5)
+        out = session.attend(0, q[:, :, 4:], k[:, :, 4:], v[:, :, 4:])
+        for got, one in zip(gradients(out), expected, strict=True):
+            close(got, one, 1e-11)
+
+
+def test_a_plugin_may_rotate_by_the_other_positions_too() -> None:
+    class Last(type(make("rope"))):  # type: ignore[misc]
+        def angles(self, positions: torch.Tensor) -> torch.Tensor:
+            return super().angles(positions - positions[..., -1:])
+
+    scheme, (q, k, v) = Last(GEOMETRY), heads()
+    session = Session(scheme, IDS, fed=0, cache=True)
+    out = decoded(session, [4, 1, 1, 3], (q, k, v))[:, :, -1]
+    close(out, Session(scheme, IDS).attend(0, q, k, v)[:, :, -1], 1e-11)
 
 
 def test_logits_of_other_keys_change_nothing_that_is_kept() -> None:
@@ -279,6 +323,18 @@ def test_logits_of_other_keys_change_nothing_that_is_kept() -> None:
     session.extend(5)
     out = session.attend(0, q[:, :, 4:], k[:, :, 4:], v[:, :, 4:])
     close(out, Session(make("alibi"), IDS).attend(0, q, k, v)[:, :, 4:], 1e-11)
+
+
+def test_logits_of_other_tokens_change_no_state_that_is_kept() -> None:
+    (q, k, v), x = heads(), normal(2, LENGTH, HEADS * WIDTH)
+    session = Session(make("fox"), IDS, fed=4, cache=True)
+    first = q[:, :, :4], k[:, :, :4]
+    session.attend(0, *first, v[:, :, :4], x=x[:, :4])
+    session.logits(0, *first, x=x[:, 4:8])
+    session.extend(5)
+    out = session.attend(0, q[:, :, 4:], k[:, :, 4:], v[:, :, 4:], x=x[:, 4:])
+    whole = Session(make("fox"), IDS).attend(0, q, k, v, x=x)
+    close(out, whole[:, :, 4:], 1e-11)
 
 
 @pytest.mark.parametrize("steps", [[4, 5], [6, 1, 2], [9]])

@@ -271,15 +271,16 @@ class Session:
                 f"layer, would work"
             )
         first = self.schemes[0]
-        if not self._embedded and not self.crosses and first.acts_at("embed"):
+        unseen = self.crosses or torch.compiler.is_compiling()  # a graph cannot warn
+        if not self._embedded and not unseen and first.acts_at("embed"):
             warnings.warn(
                 f"{first.name}: adds positions to the tokens, but session.embed was "
                 f"not called in this pass",
                 stacklevel=2,
             )
         k, v = (self._all(layer, *part) for part in (("k", k), ("v", v)))
-        state = self._state(layer, x)
-        before = self._past.get((layer, "changed k"))
+        state = self._state(layer, x, attends=True)
+        before = self._before(layer, scheme)
         step = Step(self.plan, scheme, layer, q, k, v, state, before)
         request, out = step.attended(path)
         self._attended.add(layer)
@@ -287,7 +288,7 @@ class Session:
             held = self._past if self.crosses else self._kept
             held[layer, "k"], held[layer, "v"] = k, v
             alone = scheme.keys_alone and self.placed is None and k.dtype == v.dtype
-            if alone and keeps:
+            if alone and keeps and not request.k.requires_grad:
                 held[layer, "changed k"] = request.k
         return out
 
@@ -364,7 +365,22 @@ class Session:
         """Return which tokens from `start` to the end of this pass have a position."""
         return None if self.placed is None else self.placed[:, start : self.end]
 
-    def _state(self, layer: int, x: Tensor | None) -> Tensor | None:
+    def _before(self, layer: int, scheme: Scheme) -> Tensor | None:
+        """Return the keys of earlier passes as `key` made them, if they still serve.
+
+        A pass of another dtype keeps none, and what trains is given its gradients.
+        """
+        before = self._past.get((layer, "changed k"))
+        if before is None or before.shape[2] != self.start:
+            return None
+        parts = self._past[layer, "k"], *scheme.parameters()
+        learns = any(part.requires_grad for part in parts)
+        return None if learns and torch.is_grad_enabled() else before
+
+    def _state(
+        self, layer: int, x: Tensor | None, attends: bool = False
+    ) -> Tensor | None:
+        """Return the state of all tokens so far; that of `attend` is what is kept."""
         scheme = self.scheme(layer)
         if x is None:
             if scheme.acts_at("token_state"):
@@ -374,7 +390,8 @@ class Session:
                 )
             return None
         state = ask_state(scheme, x, self._past.get((layer, "state")), self.end)
-        if state is not None and self.end < self.length:
+        keeps = attends or layer not in self._attended
+        if state is not None and self.end < self.length and keeps:
             self._kept[layer, "state"] = state
         return state
 

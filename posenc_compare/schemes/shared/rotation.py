@@ -15,6 +15,7 @@ from torch import Tensor
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import Call, Geometry, Scheme
 from posenc_compare.schemes.wrapper import Wrapper
+from posenc_compare.source.files import OURS
 
 Layout = Literal["adjacent", "half"]
 
@@ -78,7 +79,15 @@ class Rotation(Scheme, ABC):
 
     @property
     def keys_alone(self) -> bool:
-        return type(self).key is Rotation.key
+        """Return whether a session keeps rotated keys.
+
+        The angles of a plugin may depend on the other positions, unless it says here
+        that they do not.
+        """
+        kind = type(self)
+        parts = (kind.rotated, kind.phasors, kind.angles)
+        ours = all(one.__module__.startswith(f"{OURS}.") for one in parts)
+        return ours and kind.key is Rotation.key
 
     def rotated(
         self,

@@ -102,12 +102,13 @@ def draw_heat(
 ) -> None:
     """Draw a matrix, its first row at the top; NaN shows the background.
 
-    Where a pixel holds several numbers of a large matrix, it shows their mean.
+    Where a pixel holds several numbers of a large matrix, it shows their mean. Rows
+    with labels of their own, which are `given` to seaborn, are not mixed so.
     """
     import seaborn as sns
 
     cmap, low, high = ends
-    if max(values.shape) > CELLS:
+    if max(values.shape) > CELLS and not given:
         axes.imshow(
             values,
             cmap=cmap if isinstance(cmap, str) else ListedColormap(cmap),
@@ -134,7 +135,7 @@ def add_bar(
     figure: FigureBase, axes: Axes, label: str, extend: str = "neither", **place: Any
 ) -> None:
     """Draw the colour bar of maps that have one scale."""
-    drawn = [*axes.collections, *axes.images][0]
+    drawn = [*axes.images, *axes.collections][0]  # lines may lie on an image
     bar = figure.colorbar(drawn, extend=extend, **place)
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=SMALL)
