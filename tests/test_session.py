@@ -325,6 +325,19 @@ def test_logits_of_other_keys_change_nothing_that_is_kept() -> None:
     close(out, Session(make("alibi"), IDS).attend(0, q, k, v)[:, :, 4:], 1e-11)
 
 
+def test_keys_and_values_keep_their_sizes_from_pass_to_pass() -> None:
+    q, k, v = heads()
+    session = Session(make("rope"), IDS, fed=4, cache=True)
+    session.attend(0, q[:, :, :4], k[:, :, :4], v[:, :, :4])
+    session.extend()
+    new = [part[:, :, 4:5] for part in (q, k, v)]
+    with pytest.raises(ShapeError, match=r"v of layer 0 must be \(2, 2, key, 8\) as"):
+        session.attend(0, *new[:2], new[2][..., :4])
+    with pytest.raises(ShapeError, match=r"k of layer 0 must be \(2, 2, key, 8\) as"):
+        session.attend(0, *(part[:1] for part in new))
+    session.attend(0, *new)
+
+
 def test_logits_of_other_tokens_change_no_state_that_is_kept() -> None:
     (q, k, v), x = heads(), normal(2, LENGTH, HEADS * WIDTH)
     session = Session(make("fox"), IDS, fed=4, cache=True)

@@ -406,6 +406,12 @@ class Session:
             )
         if self.crosses or not self.cache or past is None:
             return given
+        if given.dim() != 4 or past[:, :, :0].shape != given[:, :, :0].shape:
+            batch, heads, _, width = past.shape
+            raise ShapeError(
+                f"session: {name} of layer {layer} must be ({batch}, {heads}, key, "
+                f"{width}) as in earlier passes, got {tuple(given.shape)}"
+            )
         return torch.cat([past, given], dim=2)
 
 

@@ -135,9 +135,11 @@ def check_batch(
     vocabulary, axes = facts["vocabulary"], facts.get("axes", 1)
     placed = batch.positions
     wanted = (length,) if axes == 1 else (length, axes)
-    if placed is not None and tuple(getattr(placed, "shape", ())) != wanted:
+    if placed is not None:
         got = tuple(placed.shape) if isinstance(placed, Tensor) else type(placed)
-        raise PluginError(f"{who} must have positions {wanted}, got {got}")
+        if got != wanted:
+            found = got if isinstance(got, tuple) else got.__name__
+            raise PluginError(f"{who} must have positions {wanted}, got {found}")
     for part, x in (("tokens", batch.tokens), ("targets", batch.targets)):
         if x.dtype != torch.int64:
             raise PluginError(f"{who} must have {part} in int64, got {x.dtype}")

@@ -83,6 +83,10 @@ def test_batches_can_be_read_and_every_sequence_asks_something(name: str) -> Non
         (lambda b: replace(b, weights=b.weights / 0), "weights of 0 or more, and some"),
         (lambda b: replace(b, weights=b.weights[1:]), "weights (COUNT, 16), got ("),
         (lambda b: replace(b, positions=b.tokens), "positions (16,), got (COUNT, 16)"),
+        (
+            lambda b: replace(b, positions=np.arange(16)),
+            "positions (16,), got ndarray",
+        ),
         (lambda b: replace(b, tokens=b.tokens[:0]), "tokens (COUNT, 16), got (0, 16)"),
     ],
 )
