@@ -13,6 +13,7 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.errors import ConfigError, HookError, ShapeError
 from posenc_compare.schemes import Call, Geometry, Scheme, Variant
+from posenc_compare.schemes.rope import Rope
 from posenc_compare.schemes.shared.rotation import Rotation
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
@@ -274,7 +275,7 @@ def test_a_rotation_changes_the_keys_of_new_tokens_alone(
 
 def test_a_pass_in_another_dtype_rotates_all_keys_again() -> None:
     scheme, (q, k, v) = make("rope"), heads()
-    session = Session(scheme, IDS, fed=0, cache=True)
+    session, out = Session(scheme, IDS, fed=0, cache=True), q
     for step, dtype in ((4, torch.float32), *[(1, torch.float64)] * 4):
         session.extend(step)
         new = slice(session.start, session.end)
@@ -305,7 +306,7 @@ def test_keys_of_earlier_passes_keep_no_graph_and_lose_no_gradient(name: str) ->
 
 
 def test_a_plugin_may_rotate_by_the_other_positions_too() -> None:
-    class Last(type(make("rope"))):  # type: ignore[misc]
+    class Last(Rope):
         def angles(self, positions: torch.Tensor) -> torch.Tensor:
             return super().angles(positions - positions[..., -1:])
 
@@ -332,10 +333,10 @@ def test_keys_and_values_keep_their_sizes_from_pass_to_pass() -> None:
     session.extend()
     new = [part[:, :, 4:5] for part in (q, k, v)]
     with pytest.raises(ShapeError, match=r"v of layer 0 must be \(2, 2, key, 8\) as"):
-        session.attend(0, *new[:2], new[2][..., :4])
+        session.attend(0, new[0], new[1], new[2][..., :4])
     with pytest.raises(ShapeError, match=r"k of layer 0 must be \(2, 2, key, 8\) as"):
-        session.attend(0, *(part[:1] for part in new))
-    session.attend(0, *new)
+        session.attend(0, new[0][:1], new[1][:1], new[2][:1])
+    session.attend(0, new[0], new[1], new[2])
 
 
 def test_logits_of_other_tokens_change_no_state_that_is_kept() -> None:
