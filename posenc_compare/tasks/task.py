@@ -116,7 +116,18 @@ def check_task(task: Task) -> None:
 def check_batch(
     who: str, batch: object, length: int, name: str, count: int = 0
 ) -> None:
-    """Refuse what is no batch of a task; `count` is of sequences, 0 for any number."""
+    """Check a batch of the task `name`.
+
+    Args:
+        who: begins the message.
+        batch: what the task returned.
+        length: of its sequences.
+        name: of the task.
+        count: of its sequences; 0 for any number.
+
+    Raises:
+        PluginError: if it is no batch of that task and these sizes.
+    """
     if not isinstance(batch, Batch):
         raise PluginError(f"{who} must return a Batch, got {type(batch).__name__}")
     parts = {"tokens": batch.tokens, "targets": batch.targets, "weights": batch.weights}
