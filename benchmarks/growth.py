@@ -1,10 +1,10 @@
 """Fit how time and memory of attention grow with the length of a text.
 
-One layer with two heads of 16 channels reads a text forward and backward, once a
+One layer with two heads of 16 channels reads a text forward and backward, once per
 length. The exponent of n is the slope between the logarithms of the last two lengths;
-memory is measured up to 8192 tokens, since the profiler itself fills it beyond.
+memory is measured up to 8192 tokens, since the profiler itself fills it after that.
 Schemes are built for 512 tokens; those that are not defined beyond, for the longest
-length. Lengths at which a scheme would take more than `MOST` seconds are left out.
+length. Lengths expected to take a scheme more than `MOST` seconds are left out.
 
     python -m benchmarks growth [scheme ...]
 """

@@ -1,1 +1,1 @@
-"""The source of schemes, measures and tasks, and what of it a key counts."""
+"""The source of schemes, measures and tasks, and which parts of it a key covers."""

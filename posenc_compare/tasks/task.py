@@ -126,7 +126,7 @@ def check_batch(
         count: of its sequences; 0 for any number.
 
     Raises:
-        PluginError: if it is no batch of that task and these sizes.
+        PluginError: if it is not a batch of that task with these sizes.
     """
     if not isinstance(batch, Batch):
         raise PluginError(f"{who} must return a Batch, got {type(batch).__name__}")
