@@ -280,7 +280,7 @@ class Session:
             )
         k, v = (self._all(layer, *part) for part in (("k", k), ("v", v)))
         state = self._state(layer, x, attends=True)
-        before = self._before(layer, scheme)
+        before = self._before(layer, k)
         step = Step(self.plan, scheme, layer, q, k, v, state, before)
         request, out = step.attended(path)
         self._attended.add(layer)
@@ -288,7 +288,8 @@ class Session:
             held = self._past if self.crosses else self._kept
             held[layer, "k"], held[layer, "v"] = k, v
             alone = scheme.keys_alone and self.placed is None and k.dtype == v.dtype
-            if alone and keeps and not request.k.requires_grad:
+            fixed = not any(True for _ in scheme.parameters())  # which may change
+            if alone and fixed and keeps and not request.k.requires_grad:
                 held[layer, "changed k"] = request.k
         return out
 
@@ -365,17 +366,17 @@ class Session:
         """Return which tokens from `start` to the end of this pass have a position."""
         return None if self.placed is None else self.placed[:, start : self.end]
 
-    def _before(self, layer: int, scheme: Scheme) -> Tensor | None:
+    def _before(self, layer: int, k: Tensor) -> Tensor | None:
         """Return the keys of earlier passes as `key` made them, if they still serve.
 
-        A pass of another dtype keeps none, and what trains is given its gradients.
+        Those of fewer tokens or another dtype do not, and keys that train are given
+        their gradients.
         """
         before = self._past.get((layer, "changed k"))
-        if before is None or before.shape[2] != self.start:
+        if before is None or before.shape[2] != self.start or before.dtype != k.dtype:
             return None
-        parts = self._past[layer, "k"], *scheme.parameters()
-        learns = any(part.requires_grad for part in parts)
-        return None if learns and torch.is_grad_enabled() else before
+        learns = self._past[layer, "k"].requires_grad and torch.is_grad_enabled()
+        return None if learns else before
 
     def _state(
         self, layer: int, x: Tensor | None, attends: bool = False
