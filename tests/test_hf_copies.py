@@ -129,6 +129,23 @@ def test_the_schemes_of_a_model_have_one_name() -> None:
     model.load_state_dict(model.state_dict())
 
 
+@pytest.mark.parametrize("scheme", ["alibi", "fox"])
+def test_a_model_that_loads_without_its_scheme_reports_a_key(
+    scheme: str, tmp_path: Path
+) -> None:
+    applied(scheme).save_pretrained(tmp_path)
+    auto = transformers.AutoModelForCausalLM
+    _, found = auto.from_pretrained(tmp_path, output_loading_info=True)
+    assert found["unexpected_keys"]
+    assert all("posenc_compare" in name for name in found["unexpected_keys"])
+
+
+def test_weights_without_a_scheme_load_under_one_that_has_no_parameters() -> None:
+    applied("alibi").load_state_dict(llama().state_dict())
+    with pytest.raises(RuntimeError, match=r"Missing key.*posenc_compare_schemes"):
+        applied("fox").load_state_dict(llama().state_dict())
+
+
 @pytest.mark.parametrize("scheme", ["fox", "alibi"])
 @pytest.mark.parametrize("generates", [False, True])
 def test_threads_share_a_model(scheme: str, generates: bool) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -331,10 +332,12 @@ def test_a_plugin_may_rotate_by_the_other_positions_too() -> None:
         def angles(self, positions: torch.Tensor) -> torch.Tensor:
             return super().angles(positions - positions[..., -1:])
 
-    scheme, (q, k, v) = Last(GEOMETRY), heads()
-    session = Session(scheme, IDS, fed=0, cache=True)
-    out = decoded(session, [4, 1, 1, 3], (q, k, v))[:, :, -1]
-    close(out, Session(scheme, IDS).attend(0, q, k, v)[:, :, -1], 1e-11)
+    replaced, (q, k, v) = make("rope"), heads()
+    replaced.angles = MethodType(Last.angles, Last(GEOMETRY))
+    for scheme in (Last(GEOMETRY), replaced):
+        session = Session(scheme, IDS, fed=0, cache=True)
+        out = decoded(session, [4, 1, 1, 3], (q, k, v))[:, :, -1]
+        close(out, Session(scheme, IDS).attend(0, q, k, v)[:, :, -1], 1e-11)
 
 
 def test_logits_of_other_keys_change_nothing_that_is_kept() -> None:

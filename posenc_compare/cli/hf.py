@@ -26,7 +26,7 @@ EXECUTION = ("device", "workers", "threads", "timeout")  # options of `evaluate`
 
 
 @app.command()
-@with_options(*EXECUTION, "retry", "set", "out", "dry_run")
+@with_options(*EXECUTION, "retry", "set", "out", "dry_run", out="runs/MEASURE-MODEL")
 def evaluate(
     model: Model,
     lengths: Annotated[

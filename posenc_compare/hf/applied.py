@@ -24,7 +24,15 @@ from transformers.masking_utils import AttentionMaskInterface
 
 from posenc_compare.attention.layer import Step
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf.layers import GIVEN, LAYER, SCHEMES, Given, Layer, layer_of
+from posenc_compare.hf.layers import (
+    GIVEN,
+    LAYER,
+    SCHEMES,
+    Given,
+    Layer,
+    Schemes,
+    layer_of,
+)
 from posenc_compare.hf.measure import neutral, rotating_layers
 from posenc_compare.hf.passes import check_real, masked, pass_of, uncompiled
 from posenc_compare.hf.places import (
@@ -94,7 +102,7 @@ class Applied:
         model.set_attn_implementation(NAME)
         own = list(dict.fromkeys(made))
         index = dict(zip(self.places, map(own.index, made), strict=True))
-        held = nn.ModuleList(own)
+        held = Schemes(own, device_of(self.places[0].attention))
         model.add_module(SCHEMES, held)
         owner = uuid.uuid4().hex
         for place in places:

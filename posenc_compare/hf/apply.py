@@ -38,7 +38,8 @@ def apply(
     """Put a scheme in the place of a model's rotary positions.
 
     The weights stay as they are; parameters of the scheme become parameters of the
-    model. `save_pretrained` writes them, and transformers does not read them again.
+    model. `save_pretrained` writes them, or a mark if there are none; transformers does
+    not read either again, but reports an unexpected key.
 
     Args:
         model: a causal model whose attention goes through `AttentionInterface`, fresh

@@ -19,6 +19,22 @@ from posenc_compare.schemes import Scheme
 SCHEMES = "posenc_compare_schemes"  # the submodule of a model that holds the schemes
 LAYER = "posenc_compare_layer"  # that of each attention
 GIVEN = "posenc_compare_given"  # on the mask of a call
+MARK = "scheme_"  # begins the name of a tensor that nothing reads
+
+
+class Schemes(nn.ModuleList):
+    """The schemes of a model, which holds each once.
+
+    Schemes without parameters have a mark in the state dict, so that transformers
+    reports an unexpected key when it loads what was saved without the scheme.
+    """
+
+    def __init__(self, schemes: list[Scheme], device: torch.device) -> None:
+        super().__init__(schemes)
+        if not self.state_dict():
+            mark = torch.zeros(1, device=device)
+            self.register_buffer(MARK + schemes[0].name, mark)
+        self.register_load_state_dict_post_hook(_forgive)
 
 
 class Layer(nn.Module):
@@ -39,7 +55,7 @@ class Layer(nn.Module):
         number: int,
         index: int | None,
         first: bool,
-        schemes: nn.ModuleList,
+        schemes: Schemes,
         *,
         keep_rotary: bool,
         generator: torch.Generator | None,
@@ -169,6 +185,8 @@ def _active(module: nn.Module) -> Scheme:
 
 
 def _forgive(_: nn.Module, keys: Any) -> None:
-    """Report no parameter as missing whose name `state_dict` does not have."""
-    hidden = f".{LAYER}."
-    keys.missing_keys[:] = [one for one in keys.missing_keys if hidden not in one]
+    """Report no name as missing that `state_dict` does not have, nor a mark."""
+    hidden = f".{LAYER}.", f"{SCHEMES}.{MARK}"
+    keys.missing_keys[:] = [
+        one for one in keys.missing_keys if not any(part in one for part in hidden)
+    ]

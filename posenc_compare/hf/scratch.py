@@ -1,8 +1,8 @@
 """Fresh models of Hugging Face with a scheme, which save and load with it.
 
-A scheme that `apply` put into a model is gone from what `save_pretrained` writes, and
-transformers would read such a folder without a word. So a model made here has a kind
-of its own, which nobody takes for the plain architecture.
+transformers loads what `save_pretrained` wrote of a model under `apply` without the
+scheme, and reports no more than an unexpected key. So a model made here has a kind of
+its own, which nobody takes for the plain architecture.
 """
 
 import functools
@@ -16,6 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.apply import apply
+from posenc_compare.hf.layers import MARK, SCHEMES
 from posenc_compare.variants import labelled
 
 PREFIX = "posenc_compare_"  # before the type of the architecture
@@ -101,6 +102,7 @@ def _kind(architecture: str) -> Any:
             "posenc_scheme": "nope",
         },
     )
+    ignored = base._keys_to_ignore_on_load_missing or ()
     model = type(
         f"Posenc{base.__name__}",
         (base,),
@@ -109,6 +111,7 @@ def _kind(architecture: str) -> Any:
             "__init__": begin,
             "config_class": own,
             "plain_class": base,
+            "_keys_to_ignore_on_load_missing": [*ignored, rf"{SCHEMES}\.{MARK}"],
         },
     )
     AutoConfig.register(PREFIX + architecture, own)

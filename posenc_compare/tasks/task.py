@@ -121,7 +121,7 @@ def check_batch(
     Args:
         who: begins the message.
         batch: what the task returned.
-        length: of its sequences.
+        length: of its sequences; 0 for any length.
         name: of the task.
         count: of its sequences; 0 for any number.
 
@@ -138,6 +138,7 @@ def check_batch(
             got = type(x).__name__
             raise PluginError(f"{who} must have {part} as a tensor, got {got}")
         count = count or (len(x) if x.dim() else 1) or 1
+        length = length or (x.shape[-1] if x.dim() else 0)
         if x.shape != (count, length):
             raise PluginError(
                 f"{who} must have {part} ({count}, {length}), got {tuple(x.shape)}"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.schemes import Scheme
-from posenc_compare.tasks.task import Batch
+from posenc_compare.tasks.task import Batch, check_batch
 from posenc_compare.train.evaluation import evaluate
 from posenc_compare.train.progress import Progress
 from posenc_compare.train.trainer import Trainer
@@ -38,7 +38,13 @@ class Tests:
         """Return the score of every token, `(sequence, length)` float32.
 
         `case` distinguishes this test from others of the same length.
+
+        Raises:
+            PluginError: if a task that is not of this package made no such batch.
         """
+        if self.trainer.own_task:
+            name = self.trainer.setting.task
+            check_batch(f"{name}: test {case!r}", batch, 0, name)
         name = f"{KEPT}{batch.tokens.shape[1]}.{case}"
         found = self._kept.get(name)
         if found is None or found.shape != batch.tokens.shape:

@@ -15,6 +15,7 @@ from posenc_compare.registry import TASKS
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch, Task, check_task
+from posenc_compare.train import tested
 from posenc_compare.train.evaluation import by_place, exact_match
 from posenc_compare.train.progress import Progress
 from posenc_compare.train.trainer import trainer_of
@@ -114,6 +115,20 @@ def test_a_later_batch_of_an_own_task_is_refused_at_its_step() -> None:
     )
     with pytest.raises(PluginError, match=r"recall: batch\(1, seed\) must have weigh"):
         trainer.train(Progress())
+
+
+def test_every_test_of_an_own_task_is_checked() -> None:
+    trainer = trainer_of(Variant("nope"), task_of("recall").setting)
+    batch = trainer.task.test(LENGTH)
+    tests = tested.Tests(trainer, "accuracy", batch.tokens.numel(), [LENGTH])
+    trainer.own_task = True
+    tests.run(batch, "sliding", trainer.model.own, Progress())
+    for change, said in (
+        ({"tokens": batch.tokens + 99}, "tokens from 0 to 47"),
+        ({"targets": batch.targets[:, 1:]}, "targets .* got"),
+    ):
+        with pytest.raises(PluginError, match=f"recall: test 'other' must have {said}"):
+            tests.run(replace(batch, **change), "other", trainer.model.own, Progress())
 
 
 @pytest.mark.parametrize("what", ["variation", "floor"])

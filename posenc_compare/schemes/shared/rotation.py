@@ -87,7 +87,8 @@ class Rotation(Scheme, ABC):
         kind = type(self)
         parts = (kind.rotated, kind.phasors, kind.angles)
         ours = all(one.__module__.startswith(f"{OURS}.") for one in parts)
-        return ours and kind.key is Rotation.key
+        replaced = vars(self).keys() & {"key", "rotated", "phasors", "angles"}
+        return ours and kind.key is Rotation.key and not replaced
 
     def rotated(
         self,
