@@ -72,7 +72,10 @@ def test_a_claim_turns_even_where_the_other_value_claims_nothing(
             one["label"] = {"a": "b", "b": "a"}.get(one["label"], one["label"])
     lines = tables(stored(tmp_path / "run", records))["bits at 8"].lines
     assert ("{b, a" if first == "a" else "{a, b") in lines[1]
-    assert lines[2] == "reversed under another value (1 of 3): a and b"
+    assert lines[2:] == (
+        "means reversed in 1 of 3 pairs that differ under some value: a and b",
+        "of these, significant in both orders: none",
+    )
 
 
 def test_nothing_reversed_is_said_and_few_seeds_claim_nothing(tmp_path: Path) -> None:
@@ -85,7 +88,7 @@ def test_nothing_reversed_is_said_and_few_seeds_claim_nothing(tmp_path: Path) ->
     # One more seed of `a` alone, under one value, turns the plain means round.
     steady.append(trained("a", 6, 90.0, steps=10))
     lines = tables(stored(tmp_path / "steady", steady))["bits at 8"].lines
-    assert lines[2] == "no pair is reversed, of 2 that differ under some value"
+    assert lines[2] == "means reversed in none of 2 pairs that differ under some value"
     few = tables(stored(tmp_path / "few", made(5)))["bits at 8"].lines
     assert few == ("no order: 5 seeds, 6 are needed",)
 

@@ -614,7 +614,8 @@ def test_orders_and_pairs_are_of_schemes_that_all_values_have(show: Show) -> Non
         "2: c > b > a (n = 6; 3 of 3 pairs differ)",
         "4: c > a > b (n = 6; 3 of 3 pairs differ)",
         "8: b > a (n = 6; 1 of 1 pairs differ)",
-        "reversed under another value (1 of 1): a and b",
+        "means reversed in 1 of 1 pairs that differ under some value: a and b",
+        "of these, significant in both orders: a and b",
     ]
 
 

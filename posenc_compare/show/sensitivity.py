@@ -1,8 +1,9 @@
 """How rankings change with a setting: a budget, a norm, a rate or a text.
 
 Every outcome of trained networks has a table: schemes down, values of the setting
-across. Beneath it stand the ranking under each value, and the pairs of schemes of which
-one value claims an order and another has the opposite sign: these are reversed.
+across. Beneath it stand the ranking under each value, and the pairs of schemes that
+differ significantly under one value and have their means in the opposite order under
+another: these are reversed.
 """
 
 from collections import Counter
@@ -11,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from posenc_compare.records.quantities import Curve, Headline
 from posenc_compare.records.record import Record
@@ -161,7 +163,7 @@ def _best(
 
 
 def _reversed(columns: list[Column], labels: list[str]) -> list[str]:
-    """Return a line on pairs whose order one value claims and another reverses."""
+    """Return lines on pairs that differ under one value and swap under another."""
     labels = [k for k in labels if all(k in column.means for column in columns)]
     if not labels:
         return []
@@ -176,12 +178,23 @@ def _reversed(columns: list[Column], labels: list[str]) -> list[str]:
     claimed = np.abs(claims).sum(axis=0) > 0
     if not claimed.any():
         return []
-    turned = claimed & (np.min(signs, axis=0) < 0) & (np.max(signs, axis=0) > 0)
-    pairs = [
-        f"{labels[i]} and {labels[j]}"
-        for i, j in zip(*np.nonzero(np.triu(turned)), strict=True)
-    ]
     of = int(np.triu(claimed).sum())
+    pairs, both = (
+        [
+            f"{labels[i]} and {labels[j]}"
+            for i, j in zip(*np.nonzero(np.triu(swapped)), strict=True)
+        ]
+        for swapped in (claimed & _swaps(signs), _swaps(claims))
+    )
+    found = f"{len(pairs) or 'none'} of {of} pairs that differ under some value"
     if not pairs:
-        return [f"no pair is reversed, of {of} that differ under some value"]
-    return [f"reversed under another value ({len(pairs)} of {of}): {', '.join(pairs)}"]
+        return [f"means reversed in {found}"]
+    return [
+        f"means reversed in {found}: {', '.join(pairs)}",
+        f"of these, significant in both orders: {', '.join(both) or 'none'}",
+    ]
+
+
+def _swaps(signs: list[NDArray[np.float64]]) -> NDArray[np.bool_]:
+    """Return which pairs have both signs among the values."""
+    return (np.min(signs, axis=0) < 0) & (np.max(signs, axis=0) > 0)
