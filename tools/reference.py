@@ -22,7 +22,7 @@ def main(name: str, folders: list[Path]) -> None:
     texts = {}
     for body in (body for folder in folders for body in Store(folder).records()):
         key = body.pop("key")
-        if body["spec"]["measure"]["name"] in (*MEASURES.split(","), "cost"):
+        if body["spec"]["measure"]["name"] in MEASURES.split(","):
             texts[key] = sealed({**body, "arrays": {}})
     data = packed(texts)
     (PLACE / name).mkdir(parents=True, exist_ok=True)

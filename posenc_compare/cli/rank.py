@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from posenc_compare.run.comparison import Comparison
     from posenc_compare.show.format import Table
 
-MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation"
+MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation,cost"
 CONTROLS = ("nope", "alibi", "rope")  # trained again where the machine differs
 ALLOWED = {"preset", "seeds", *Work.__dataclass_fields__}
 
@@ -124,11 +124,9 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     results = comparison.results(store, say, arrays=False)
     # Documents of the text are known of these records alone.
     own = [replace(without_settings(one), arrays={}) for one in results.records]
-    times = _times(schemes, chosen, store)
     labels = [clean(label, SHORT) for label in checked]
-    others = [r for r in known if r.label not in labels and r.measure != "cost"]
-    every = [*others, *own]
-    scored = [r for r in own if r.task and r.status == "ok"]
+    every = [*(r for r in known if r.label not in labels), *own]
+    scored = [r for r in own if r.measure == "extrapolation" and r.status == "ok"]
     facts = _differing(known, scored)
     if facts:
         facts.append(_control(known, chosen, Store(out / "control")))
@@ -138,16 +136,17 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
         made = rank_table if label in placed else unranked_table
         found = made(every, label)
         places[label] = replace(found, lines=(*found.lines, *facts))
-    card = scorecard([*own, *times], labels)
+    card = scorecard(own)
     failed = without_result([r for r in own if r.label in placed])
     tables = [*filter(None, [card]), *places.values(), *failed]
     show_parts(tables, format)
     written = write_tables(own, out, tables)
-    _write([*every, *times], places, placed, out, written)
+    _write(every, places, placed, out, written)
     for label, count in bad.items():
         if count:
-            many = f"{count} check{'s' * (count != 1)}"
-            say(f"{label}: its rank may mean nothing: it failed {many} above")
+            many = f"it failed {count} check{'s' * (count != 1)} above"
+            ranked = clean(label, SHORT) in placed
+            say(f"{label}: {'its rank may mean nothing: ' * ranked}{many}")
     return int(any(bad.values()) or bool(results.failed))
 
 
@@ -169,14 +168,6 @@ def _compute(comparison: "Comparison", store: "Store") -> None:
     if stopped_by and stopped_by != "fail_fast":
         say_stopped(comparison, store, stopped_by)
         raise typer.Exit(130)
-
-
-def _times(schemes: str, chosen: Body, store: "Store") -> "list[Record]":
-    """Return what steps cost here and now, those of `nope` for comparison."""
-    comparison = _planned(f"{schemes},nope", "cost", {**chosen, "overwrite": True})
-    say("steps are timed anew, with those of nope: times depend on the machine's load")
-    _compute(comparison, store)
-    return comparison.results(store, say, arrays=False).records
 
 
 def _check_text(known: "list[Record]", cells: "Iterable[Cell]") -> None:
@@ -293,7 +284,10 @@ def _differing(known: "list[Record]", own: "list[Record]") -> list[str]:
     lines = []
     for what, facts in (
         ("arithmetic", lambda r: r.provenance.text("arithmetic")),
+        ("device", lambda r: r.spec.graphics or "CPU"),
+        ("number of threads", lambda r: r.spec.threads),
         ("torch", lambda r: r.spec.torch),
+        ("package", lambda r: r.spec.modified[:8] or "unmodified"),
         ("version of shared code", lambda r: str(r.spec.numbers)),
     ):
         there = {str(facts(record)) for record in known if record.task}

@@ -1,7 +1,8 @@
 """Cost: what a scheme adds to the parameters, the time and the memory of a step.
 
 A few steps of the training that `extrapolation` does are taken, and timed. Nothing else
-computes beside them.
+of the run computes beside them. Steps with the scheme and with `nope` take turns, so
+that their ratio does not depend on what else the machine does.
 """
 
 import time
@@ -21,7 +22,7 @@ from posenc_compare.measures.memory import peak_memory
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.training import Training
 from posenc_compare.train.progress import Progress
-from posenc_compare.train.trainer import trainer_of
+from posenc_compare.train.trainer import Trainer, trainer_of
 
 WARM, TIMED = 3, 12  # steps
 PARAMETERS = Quantity(
@@ -39,6 +40,14 @@ SECONDS = Quantity(
     title="seconds a step",
     repeatable=False,
 )
+RATIO = Quantity(
+    "step_ratio",
+    unit="time of a step with nope",
+    better="lower",
+    zero="never; 1 is the time of a step with nope",
+    title="time of a step, relative to nope",
+    repeatable=False,
+)
 MEMORY = Quantity(
     "step_memory",
     unit="MiB",
@@ -51,8 +60,8 @@ MEMORY = Quantity(
 
 @register_measure(
     "cost",
-    quantities=(PARAMETERS, SECONDS, MEMORY),
-    views=(Headline(PARAMETERS), Headline(SECONDS), Headline(MEMORY)),
+    quantities=(PARAMETERS, SECONDS, RATIO, MEMORY),
+    views=tuple(map(Headline, (PARAMETERS, SECONDS, RATIO, MEMORY))),
     setting="training",
     once=True,
     exclusive=True,
@@ -67,36 +76,42 @@ def cost(variant: Variant, setting: Training, progress: Progress) -> Result:
         progress: called after every step.
 
     Returns:
-        Three rows: the trained parameters of the scheme, the median time of a step,
-        and the most memory that a step holds beyond weights and batch, with gradients
-        and the moments of the optimiser. Memory is that of tensors on the device.
+        Four rows: the trained parameters of the scheme; the median time of a step; the
+        median of its ratios to the step with `nope` before it; and the most memory that
+        a step holds beyond weights and batch, with gradients and the moments of the
+        optimiser. Memory is that of tensors on the device.
     """
     some = replace(setting, steps=WARM + TIMED, drop=0.0)
-    trainer = trainer_of(variant, some)
-    own = {
+    plain, own = trainer_of(Variant("nope"), some), trainer_of(variant, some)
+    trained = {
         id(parameter): parameter.numel()
-        for scheme in trainer.model.own
+        for scheme in own.model.own
         for parameter in scheme.parameters()
         if parameter.requires_grad
     }
     peak = _peak(variant, replace(some, steps=1))
-    ends: list[float] = []
-
-    def end(units: int) -> None:
-        if setting.device != "cpu":
-            torch.cuda.synchronize(setting.device)
-        ends.append(time.perf_counter())
-        progress(units)
-
-    trainer.train(Progress(end))
-    seconds = float(np.median(np.diff(ends[WARM - 1 :])))
+    taken: list[tuple[float, float]] = []
+    for number in range(some.steps):
+        taken.append((_seconds(plain, number), _seconds(own, number)))
+        progress(1)
+    before, after = np.array(taken[WARM:]).T
     return Result(
         [
-            Row(PARAMETERS.name, sum(own.values())),
-            Row(SECONDS.name, seconds),
+            Row(PARAMETERS.name, sum(trained.values())),
+            Row(SECONDS.name, float(np.median(after))),
+            Row(RATIO.name, float(np.median(after / before))),
             Row(MEMORY.name, peak / 2**20),
         ]
     )
+
+
+def _seconds(trainer: Trainer, number: int) -> float:
+    """Return how long a step takes."""
+    start = time.perf_counter()
+    trainer.step(number)
+    if trainer.device.type != "cpu":
+        torch.cuda.synchronize(trainer.device)
+    return time.perf_counter() - start
 
 
 def _peak(variant: Variant, setting: Training) -> int:

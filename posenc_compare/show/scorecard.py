@@ -9,7 +9,7 @@ test of all pairs shows no difference.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -62,7 +62,6 @@ LEADING = (
     "*: no significant difference from the best of the column (max-T test of all "
     f"pairs, p > {ALPHA}), which does not make these schemes equal"
 )
-STEP = ("cost", "step_seconds", "")
 Numbers = dict[tuple[str, str, str], list[Mean]]
 """Means of one scheme by measure, quantity and case, along the curve."""
 
@@ -76,13 +75,12 @@ class Card(NamedTuple):
     texts: dict[str, str]
 
 
-def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table | None:
+def scorecard(records: Iterable[Record]) -> Table | None:
     """Return the scorecard of the trainings on language; None if there are none.
 
     None also if these have several training lengths, which no column can compare.
     Schemes that hold their level come first; then the score at the longest test counts.
     Measures of one layer of several say nothing of the network.
-    If labels are given, only these have a row.
     """
     records = [*map(of_network, records)]
     networks = by_task(records).get(FIRST, [])
@@ -90,8 +88,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         return None
     means = means_of(records)
     means = means[means["task"].isin(["", "language"])]
-    every, left = _by_row(rows_of(means))
-    schemes = {k: some for k, some in every.items() if not labels or k in labels}
+    schemes, left = _by_row(rows_of(means))
     curves = {
         name: {m.x: m for m in found.get(("extrapolation", "bits_per_byte", ""), [])}
         for name, found in schemes.items()
@@ -105,18 +102,10 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     texts = texts_of(record for record in records if record.label in schemes)
     one_text = len(texts) < 2
     leading = [_leading(end) if one_text else set[str]() for end in ends]
-    bare = {
-        (mean.task, *mean.settings): mean.mean
-        for mean in rows_of(means)
-        if (mean.measure, mean.quantity, mean.case) == STEP
-        and _scheme(mean) == "nope"
-        and mean.values
-        and mean.mean
-    }
     cards = []
     for name, found in schemes.items():
         scores = tuple(end[name] for end in ends)
-        cards.append(_card(name, found, scores, bare))
+        cards.append(_card(name, found, scores))
         for column, score, some in zip(HEAD[4:6], scores, leading, strict=True):
             if score and score.values:
                 text = f"{score.mean:.2f}{'*' * (name in some)}"
@@ -143,9 +132,6 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         lines.append("stars go by the seeds that every scheme has")
     trained = means[means["measure"] == "extrapolation"]
     lines += _same(trained[trained["scheme"].isin(schemes)])
-    timed = [c for c in cards if any(m.values for m in schemes[c.name].get(STEP, []))]
-    if not all(card.texts["time"] for card in timed):
-        lines.append("no time: nope has none under the same settings")
     untrained = filled & {"unique", "shift", "added", "time"}
     blank = [
         card.texts["scheme"]
@@ -302,24 +288,15 @@ def _leading(means: Mapping[str, Mean | None]) -> set[str]:
     return {k for i, k in enumerate(known) if i == best or p[best, i] > ALPHA}
 
 
-def _card(
-    name: str,
-    found: Numbers,
-    ends: tuple[Mean | None, ...],
-    bare: Mapping[tuple[str, ...], float],
-) -> Card:
-    """Return the row of a scheme but for its scores; `bare` has the steps of nope."""
+def _card(name: str, found: Numbers, ends: tuple[Mean | None, ...]) -> Card:
+    """Return the row of a scheme but for its scores."""
     first, last = ends
     change, verdict = _change(first, last)
     if not any(ends) and (none := found.get(("extrapolation", "", ""))):
         ran = any(f"{status}: " in none[0].note for status in ("failed", "lost"))
         verdict = "failed" if ran else "n/a"
-    times = [
-        step.mean / bare[like]
-        for step in found.get(STEP, [])
-        if (like := (step.task, *step.settings)) in bare and step.values
-    ]
-    time = f"{times[0]:.1f}" if times else ""
+    steps = found.get(("cost", "step_ratio", ""), [])
+    time = next((f"{one.mean:.1f}" for one in steps if one.values), "")
     texts = (name, _unique(found), _shift(found), _adds(found), "", "", change, time)
     score = last.mean if last and last.values else math.inf
     both = first.values.keys() & last.values.keys() if first and last else set()

@@ -160,14 +160,14 @@ def test_a_scheme_that_cannot_be_trained_has_no_rank_until_it_is_repaired(
     assert (code, "raising: rank" in out) == (0, True)
 
 
-@pytest.mark.parametrize("before", [0, 1, 2])
+@pytest.mark.parametrize("before", [0, 1])
 def test_an_interruption_ends_it_and_says_how_to_go_on(
     ranked: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     before: int,
 ) -> None:
-    """Whether cells of the scheme, times or cells of the reference are computed."""
+    """Whether cells of the scheme or of the reference are computed."""
     stops = iter([*before * [""], "SIGINT"])
     monkeypatch.setattr(Comparison, "compute", lambda *_: next(stops))
     monkeypatch.setattr(command, "_check", lambda label, plugins: 0)
@@ -189,6 +189,17 @@ def test_a_scheme_of_the_reference_competes_once(preset: str) -> None:
     trained = [one for one in records if one.measure == "extrapolation"]
     seeds = Counter(one.label for one in trained)
     assert {*seeds.values()} == {6}
+
+
+def test_what_differs_from_the_reference_is_named() -> None:
+    (known,) = sound([curve("rope", [1.0, 2.0], task="language")])
+    spec = replace(known.spec, graphics="NVIDIA H200", threads=8, modified="12345678")
+    lines = command._differing([known], [replace(known, spec=spec)])
+    assert lines == [
+        "device differs from the reference: NVIDIA H200 here, CPU there",
+        "number of threads differs from the reference: 8 here, 1 there",
+        "package differs from the reference: 12345678 here, unmodified there",
+    ]
 
 
 def test_seeds_that_the_reference_lacks_are_refused() -> None:

@@ -173,12 +173,13 @@ def test_memory_grows_with_the_batch_and_with_what_a_scheme_keeps(
     assert numbers("shaw", replace(setting, batch=8))["step_memory"] > plain
 
 
-def test_a_step_costs_the_median_of_those_timed_and_the_memory_of_one(
+def test_a_step_costs_the_median_of_those_timed_beside_nope_and_the_memory_of_one(
     setting: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    taken = iter([100.0] * WARM + [*map(float, range(1, TIMED)), 1e4])
+    load = [100.0] * WARM + [*map(float, range(1, TIMED)), 1e4]  # of the machine
+    taken = iter([share * slow for slow in load for share in (1, 3)])
     steps: list[int] = []
     plain = Trainer.step
 
@@ -198,6 +199,7 @@ def test_a_step_costs_the_median_of_those_timed_and_the_memory_of_one(
     monkeypatch.setattr(Trainer, "step", step)
     monkeypatch.setattr("posenc_compare.measures.cost.peak_memory", peak_memory)
     found = numbers("nope", setting)
-    # The middle of 1 to 11 and one that was disturbed: between the sixth and seventh.
-    assert found["step_seconds"] == 6.5
+    # Three times the middle of 1 to 11 and one that was disturbed.
+    assert found["step_seconds"] == 3 * 6.5
+    assert found["step_ratio"] == 3
     assert found["step_memory"] == 5
