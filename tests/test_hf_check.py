@@ -1,5 +1,6 @@
 """Checks of models as they are: planted bugs are found, stock models pass."""
 
+import copy
 import functools
 import json
 from collections.abc import Callable
@@ -437,6 +438,39 @@ def test_another_rotation_of_longer_texts_is_not_blamed(
     found = states(model_of("LlamaForCausalLM", rope_parameters=given))
     assert "failed" not in found.values(), found
     assert found["bfloat16"] == state
+
+
+def narrower_by_one() -> Any:
+    """Return a model whose layers have another window than its configuration."""
+    model = model_of("MistralForCausalLM", sliding_window=100)
+    model.model.config = copy.deepcopy(model.config)
+    model.model.config.sliding_window = 99
+    return model
+
+
+def never_long() -> Any:
+    """Return a model that takes the short factors in texts of any length."""
+    factors = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, **factors}
+    size = {"original_max_position_embeddings": 100}
+    model = model_of("Phi3ForCausalLM", rope_parameters=rope, **size)
+    model.model.rotary_emb.rope_type = "default"
+    return model
+
+
+@pytest.mark.parametrize(
+    ("made", "checks"),
+    [
+        (narrower_by_one, {"transformers"}),
+        (never_long, {"transformers", "frequencies"}),
+    ],
+)
+def test_what_only_long_texts_show_is_found_in_them(
+    made: Callable[[], Any], checks: set[str]
+) -> None:
+    found = {one.check for one in hf.check(made(), 120) if one.state == "failed"}
+    assert found >= checks
+    assert not [one for one in hf.check(made()) if one.state == "failed"]
 
 
 def test_a_window_is_not_blamed_for_a_mask_without_it() -> None:

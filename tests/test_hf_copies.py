@@ -140,6 +140,15 @@ def test_a_model_that_loads_without_its_scheme_reports_a_key(
     assert all("posenc_compare" in name for name in found["unexpected_keys"])
 
 
+def test_a_hybrid_without_attention_first_gets_no_scheme_of_tokens() -> None:
+    model = llama("Lfm2", layer_types=["conv", "full_attention"])
+    with pytest.raises(
+        hf.UnsupportedModelError, match="begin with a layer of attentio"
+    ):
+        hf.apply(model, "sinusoidal")
+    hf.apply(model, "alibi")
+
+
 def test_weights_without_a_scheme_load_under_one_that_has_no_parameters() -> None:
     applied("alibi").load_state_dict(llama().state_dict())
     with pytest.raises(RuntimeError, match=r"Missing key.*posenc_compare_schemes"):

@@ -470,3 +470,51 @@ def test_a_model_that_would_read_otherwise_is_not_served(
     assert torch.equal(torch.get_rng_state(), before)
     assert not hasattr(model, "posenc_compare_applied")
     assert model.config._attn_implementation == "sdpa"
+
+
+BY_CONTENT = "a bias by distance that depends on the content of tokens"
+RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+PLACED = ("embeddings.position_embeddings", "table", "learned:length=128", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "rows"),
+    [
+        (
+            "Deberta",
+            {**RELATIVE, "position_biased_input": False},
+            [("all", "bias", "n/a", BY_CONTENT)],
+        ),
+        ("Deberta", RELATIVE, [PLACED, ("all", "bias", "n/a", BY_CONTENT)]),
+        (
+            "MPNet",
+            {},
+            [
+                PLACED,
+                ("all", "bias", "n/a", "a bias by distance that no scheme here has"),
+            ],
+        ),
+        ("Bert", {}, [(f"bert.{PLACED[0]}", *PLACED[1:])]),
+    ],
+)
+def test_tables_that_are_added_and_biases_are_both_described(
+    kind: str, more: dict[str, Any], rows: list[tuple[str, ...]]
+) -> None:
+    config = getattr(transformers, f"{kind}Config")(**{**SIZES, **more})
+    found = [(one.layers, one.kind, one.label, one.note) for one in hf.describe(config)]
+    assert found == rows
+
+
+@pytest.mark.parametrize("tuned", [True, False])
+def test_a_temperature_by_position_is_noted(tuned: bool) -> None:
+    sizes = {**SIZES, "head_dim": 16, "intermediate_size_mlp": 64}
+    config = transformers.Llama4TextConfig(
+        **sizes, num_local_experts=2, attn_temperature_tuning=tuned
+    )
+    notes = {row.label: row.note for row in hf.describe(config)}
+    assert notes["nope"] == "scales queries by their position" * tuned
+
+
+def test_a_model_of_several_towers_is_refused_in_one_line() -> None:
+    with pytest.raises(hf.UnsupportedModelError, match="must have one table of tokens"):
+        hf.describe(transformers.FlavaConfig())

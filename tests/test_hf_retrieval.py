@@ -13,6 +13,7 @@ from torch import Tensor
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support.checkpoints import save_llama  # noqa: E402
+from support.language_models import GROUPED  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError, CorpusError  # noqa: E402
@@ -306,6 +307,52 @@ def test_rope_parameters_keep_a_stated_fraction(tmp_path: Path) -> None:
         stored = transformers.AutoConfig.from_pretrained(tmp_path / name)
         found: Any = hf.describe(stored)[0]
         assert found.variant.options["fraction"] == 0.25
+
+
+def test_rope_parameters_that_a_model_does_not_read_are_not_given(
+    tmp_path: Path,
+) -> None:
+    small = {
+        "n_layer": 2,
+        "n_embd": 64,
+        "n_head": 4,
+        "rotary_dim": 4,
+        "n_positions": 64,
+    }
+    transformers.GPTJConfig(**small, vocab_size=97).save_pretrained(tmp_path / "gptj")
+    aim = target(str(tmp_path / "gptj"), 256)
+    assert [aim.rope_parameters(rule) for rule in ("pi", "ntk", "yarn")] == [None] * 3
+
+
+def test_rope_parameters_state_no_fraction_that_the_configuration_does_not(
+    tmp_path: Path,
+) -> None:
+    config = transformers.Glm4MoeLiteConfig(
+        num_hidden_layers=1,
+        vocab_size=200,
+        hidden_size=512,
+        intermediate_size=64,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        first_k_dense_replace=1,
+    )
+    config.save_pretrained(tmp_path)
+    aim = target(str(tmp_path), 2 * config.max_position_embeddings)
+    assert aim.own.options["fraction"] == 0.25
+    found = aim.rope_parameters("pi")
+    assert found == {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
+
+
+def test_a_model_with_other_layers_than_attention_is_refused(
+    place: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(place, tmp_path / "own")
+    config = transformers.Lfm2Config(
+        **{**GROUPED, "vocab_size": 512}, layer_types=["conv", "full_attention"]
+    )
+    config.save_pretrained(tmp_path / "own")
+    with pytest.raises(hf.UnsupportedModelError, match="lfm2: must have attention alo"):
+        planned.retrieval(str(tmp_path / "own"), "128", "pi", {}, {})
 
 
 def test_a_rope_that_is_scaled_gets_no_recommendation(

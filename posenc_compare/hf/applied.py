@@ -197,10 +197,17 @@ class Applied:
                 f"{first.name}: needs positions of {first.facts.axes} axes, and a "
                 f"language model has one"
             )
-        if first.acts_at("embed") and len(self.places) != len(self._every):
+        if not first.acts_at("embed"):
+            return
+        if len(self.places) != len(self._every):
             raise ConfigError(
                 f"{first.name}: acts before the first layer, so all layers must have "
                 f"it, got {[place.layer for place in self.places]}"
+            )
+        if self.places[0].layer:
+            raise UnsupportedModelError(
+                f"{type(self.model).__name__}: must begin with a layer of attention "
+                f"for {first.name}, which acts before the first layer; rope would work"
             )
 
 

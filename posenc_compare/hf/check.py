@@ -101,7 +101,7 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
                 outcome = _missing(name, compares, "has layers other than attention")
             found.append(outcome)
         try:
-            stated = Stated(model, reader.causal)
+            stated = Stated(model, reader.tokens, reader.causal)
         except Exception as error:  # whatever a model makes of a copy
             why = f"no copy of it can be made: {reason_of(error)}"
             missing = [_missing(n, one[0], why) for n, one in STATEMENTS.items()]

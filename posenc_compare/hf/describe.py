@@ -23,7 +23,7 @@ from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
 from posenc_compare.hf.profiles import profiles_in
 from posenc_compare.hf.readings import apart, mixes, outputs
 from posenc_compare.hf.rotary import rotary_in, text_of
-from posenc_compare.hf.tables import tables_in
+from posenc_compare.hf.tables import level, tables_in
 from posenc_compare.hf.tiny import given, tiny
 from posenc_compare.variants import Variant
 
@@ -99,13 +99,14 @@ def _described(model: Any, config: Any) -> list[Described]:
     try:
         crosses = getattr(model.config, "is_encoder_decoder", False)
         rows = [] if crosses else rotary_in(model, config)
-    except (UnsupportedModelError, AttributeError):  # no queries and keys, or ids
+    except (UnsupportedModelError, AttributeError, NotImplementedError):
+        # No queries and keys, no ids, or no single table of tokens.
         rows = []
     if any(one.kind == "rotary" for one in rows):
         return [by_axis(one, model) for one in rows]
     text, count = _text(model)
-    if found := tables_in(model, text, count):
-        return found
+    if tables := tables_in(model, text, count):
+        return [*tables, *_biases_beside(tables, model, text, count)]
     notes = {number: one.note for one in rows for number in one.numbers}
     if found := profiles_in(model, notes):
         return found
@@ -118,9 +119,25 @@ def _described(model: Any, config: Any) -> list[Described]:
     return [_unplaced(model, text)]
 
 
+def _biases_beside(
+    tables: list[Described], model: Any, text: dict[str, Any], count: int
+) -> list[Described]:
+    """Return the biases of a model whose tables no longer distinguish positions."""
+    level(model, {one.layers for one in tables})
+    try:
+        return biases_in(model, text, count)
+    except Exception:  # whatever a model makes of plain attention
+        return []
+
+
 def _text(model: Any) -> tuple[dict[str, Any], int]:
     """Return a text of equal tokens, as long as the model reads, and its length."""
-    known = getattr(model.get_input_embeddings(), "num_embeddings", TOKEN + 1)
+    try:
+        known = getattr(model.get_input_embeddings(), "num_embeddings", TOKEN + 1)
+    except NotImplementedError as error:
+        raise UnsupportedModelError(
+            f"{type(model).__name__}: must have one table of tokens, and has none"
+        ) from error
     one = torch.tensor([[min(TOKEN, known - 1)]])
     for count in COUNTS:
         text = given(model, one.expand(1, count))

@@ -16,10 +16,13 @@ from posenc_compare.hf.checkpoint import (
     sha256_of,
 )
 from posenc_compare.hf.needles import needles_for
+from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.readings import mixes
 from posenc_compare.hf.retrieval import filler_of
 from posenc_compare.hf.rotary import one_rope
 from posenc_compare.hf.rules import rules_for, variants_for
 from posenc_compare.hf.sizes import geometry_of
+from posenc_compare.hf.tiny import tiny
 from posenc_compare.records.cells import Cell
 from posenc_compare.registry import add_plugin
 from posenc_compare.run.comparison import Comparison
@@ -63,6 +66,12 @@ def retrieval(
     and that fields of `Retrieval` are accepted too.
     """
     plan = _Plan(model, work, windows)
+    if mixes(tiny(plan.config)):
+        raise UnsupportedModelError(
+            f"{plan.config.model_type}: must have attention alone, since states of "
+            f"other layers cannot be put back after a question; `hf evaluate` without "
+            f"--retrieval would work"
+        )
     read = lengths_of(lengths)
     settings = [
         Retrieval(**plan.facts, read_length=length, seed=windows - 1, **given).resolve(
@@ -90,7 +99,7 @@ class _Plan:
         check_whole("windows", windows, 1, 1 << 16)
         self.place = local_place(model, READ)
         self.notes: list[str] = []  # of its configuration
-        config = configuration_in(self.place, self.notes.append)
+        self.config = config = configuration_in(self.place, self.notes.append)
         self.variant, self.rope_type, self.trained = one_rope(config)
         self.geometry = geometry_of(config.get_text_config(), self.trained)
         if self.place.is_dir():  # refused before anything is computed

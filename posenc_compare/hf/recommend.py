@@ -1,11 +1,17 @@
 """A rule for a longer text as a scheme, and as the configuration of transformers."""
 
+import copy
 import warnings
 from dataclasses import dataclass
+from math import isclose
 from typing import Any
 
+import torch
+
 from posenc_compare.errors import ConfigError
+from posenc_compare.hf.candidates import stated, turning
 from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
+from posenc_compare.hf.measure import EXACT
 from posenc_compare.hf.rotary import one_rope
 from posenc_compare.hf.rules import AS_TRAINED, variants_for
 from posenc_compare.hf.sizes import geometry_of
@@ -15,6 +21,7 @@ from posenc_compare.validate import check_whole
 
 # By rule: `rope_type` in transformers, and the parameters that a configuration states.
 TYPES = {"pi": "linear", "yarn": "yarn", "llama3": "llama3", AS_TRAINED: "default"}
+SHARE = "partial_rotary_factor"  # which the configuration states, or does not
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 
@@ -22,6 +29,7 @@ LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 class Target:
     """A model with the `rope` of its training, and a length that it is to read."""
 
+    config: Any
     own: Variant
     geometry: Geometry
     base: float
@@ -39,13 +47,15 @@ class Target:
         return variants_for(self.own, self.geometry, self.length, rule)[rule]
 
     def rope_parameters(self, rule: str) -> dict[str, Any] | None:
-        """Return the same for a config.json; None if transformers has no such rule.
+        """Return the same for a config.json; None if no parameters give the model that.
 
+        transformers has no such rule then, or the model does not read its parameters.
         `ntk` is another base: `base * factor ** (d / (d - 2))` for d rotated channels.
         """
+        variant = self.variant(rule)
         if self.factor == 1:
             rule = AS_TRAINED
-        base, dims = self.base, self.variant(rule).build(self.geometry).rotated_dims
+        base, dims = self.base, variant.build(self.geometry).rotated_dims
         if rule == "ntk":
             rule, base = AS_TRAINED, base * self.factor ** (dims / (dims - 2))
         if rule not in TYPES:
@@ -53,11 +63,27 @@ class Target:
         found: dict[str, Any] = {"rope_type": TYPES[rule], "rope_theta": base}
         if rule != AS_TRAINED:
             found["factor"] = self.factor
-        if (share := float(self.own.options.get("fraction", 1.0))) < 1:
-            found["partial_rotary_factor"] = share
+        shares = [one[SHARE] for one in stated(self.config) if one.get(SHARE)]
+        if shares:
+            found[SHARE] = shares[0]
         if rule in ("yarn", "llama3"):
             found["original_max_position_embeddings"] = self.geometry.length
-        return found | (LLAMA3 if rule == "llama3" else {})
+        found |= LLAMA3 if rule == "llama3" else {}
+        return found if self._gives(found, variant) else None
+
+    def _gives(self, parameters: dict[str, Any], variant: Variant) -> bool:
+        """Return whether a small model with these parameters rotates as a scheme."""
+        config, head = copy.deepcopy(self.config), self.geometry.head_dim
+        config.rope_parameters = dict(parameters)
+        try:
+            made = turning(one_rope(config)[0], head, self.geometry.length)
+        except Exception:  # whatever the model makes of them
+            return False
+        wanted = turning(variant, head, self.geometry.length)
+        same = made.pairs == wanted.pairs and isclose(made.factor, wanted.factor)
+        return same and torch.allclose(
+            made.frequencies, wanted.frequencies, rtol=EXACT, atol=1e-8
+        )
 
 
 def target(model: str, length: int, warn: Warn = warnings.warn) -> Target:
@@ -74,4 +100,6 @@ def target(model: str, length: int, warn: Warn = warnings.warn) -> Target:
             f"configuration; the configuration before it was extended would work"
         )
     geometry = geometry_of(config.get_text_config(), trained)
-    return Target(own, geometry, float(own.options.get("base", 10_000.0)), length)
+    return Target(
+        config, own, geometry, float(own.options.get("base", 10_000.0)), length
+    )

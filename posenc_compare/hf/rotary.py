@@ -140,6 +140,9 @@ def _measured(model: Any, length: int) -> list[Rotation]:
         found = [short[o.layer] if o.fault == SCALED else o for o in found]
     still = {"fault": "", "factor": 1.0}
     found = [replace(one, **still) if one.fault == SCALED else one for one in found]
+    if getattr(model.config, "attn_temperature_tuning", False):  # as Llama 4 counts
+        unturned = [o.layer for o in found if o.frequencies is None and not o.fault]
+        notes |= dict.fromkeys(unturned, SCALED)
     return [replace(one, note=notes.get(one.layer, "")) for one in found]
 
 

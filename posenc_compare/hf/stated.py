@@ -34,6 +34,7 @@ from posenc_compare.hf.tiny import MOST, in_double, tiny
 
 STOCK = "transformers.models."  # modules of its classes
 LENGTH = 128
+TEXTS = 64  # of one token each
 SHIFT = 17
 ONE = torch.ones((1, 1), dtype=torch.long)  # a token
 FAR = 1 << 15  # from here on bfloat16 has one number for 256 positions
@@ -43,10 +44,14 @@ HALF = 2.0**-5  # of scores in bfloat16: eight roundings of 2**-9, and as much a
 
 
 class Stated:
-    """A model that is checked, and the class that its configuration names."""
+    """A model that is checked, and the class that its configuration names.
 
-    def __init__(self, model: Any, causal: bool) -> None:
+    Texts have `tokens`.
+    """
+
+    def __init__(self, model: Any, tokens: int, causal: bool) -> None:
         config, self.causal = copy.deepcopy(model.config), causal
+        self.tokens = tokens
         self.small = sum(one.numel() for one in model.parameters()) > MOST
         if not self.small:
             self.own = in_double(copy.deepcopy(model).cpu(), lambda m: m(ONE))
@@ -54,8 +59,11 @@ class Stated:
             self.own = tiny(config, type(model))
             config = self.own.config
         self.config = config.get_text_config()
-        longest = [config_length(self.config), *length_limits(self.own.config)]
-        self.length = min(LENGTH, *longest)  # positions in which rotations are measured
+        limits = length_limits(self.own.config)
+        # Positions in which rotations are measured, and the last one of a text beside
+        # them, which may be so long that they are others.
+        self.length = min(LENGTH, config_length(self.config), *limits)
+        self.reach = tokens - 1 if limits and tokens > limits[0] else 0
         abstract = torch.nn.Module.forward
         kinds = [
             kind
@@ -68,7 +76,7 @@ class Stated:
     @cached_property
     def reader(self) -> Reader:
         """Return a reader of the copy."""
-        return Reader(self.own, causal=self.causal)
+        return Reader(self.own, self.tokens, self.causal)
 
     @cached_property
     def stock(self) -> Any:
@@ -90,7 +98,7 @@ class Stated:
             raise NotApplicableError(
                 f"has other weights than {self.kind.__name__} of transformers"
             ) from error
-        return Reader(self.stock, causal=self.causal)
+        return Reader(self.stock, self.tokens, self.causal)
 
     @cached_property
     def rotations(self) -> list[Rotation]:
@@ -107,7 +115,7 @@ class Stated:
 
     def _measured(self, model: Any) -> list[Rotation]:
         try:
-            return rotations(model, self.length)
+            return rotations(model, self.length, self.reach)
         except UnsupportedModelError as error:
             raise NotApplicableError(str(error).partition("; ")[0]) from error
 
@@ -259,7 +267,7 @@ def _bfloat16(s: Stated) -> Compared:
     half = copy.deepcopy(s.own)
     for weight in half.parameters():  # as transformers loads them; tables stay
         weight.data = weight.data.bfloat16()
-    ids = s.reader.ids[0, :, None]
+    ids = s.reader.ids[0, :TEXTS, None]
     still = meet(s.own, ids, 0)
     rounded = {m: [x.bfloat16() for x in xs] for m, xs in still.states.items()}
     by_name = dict(half.named_modules())

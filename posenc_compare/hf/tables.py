@@ -1,10 +1,12 @@
 """Tables of positions that a model adds to its tokens, found while it reads.
 
 The model evaluates a text of equal tokens. A weight is a table of positions if as many
-consecutive rows of it are looked up as there are tokens.
+consecutive rows of it are looked up as there are tokens, and if attention then reads
+tokens that differ, though no other such weight has rows that differ.
 """
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Collection, Mapping
 from itertools import product
 from typing import Any
 
@@ -15,11 +17,12 @@ from torch.overrides import TorchFunctionMode
 
 from posenc_compare.errors import PosencError
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.measure import EXACT
+from posenc_compare.hf.measure import EXACT, KINDS, STATES
 from posenc_compare.schemes import Geometry, Scheme, Variant
 
 SELECTED = (torch.index_select, Tensor.index_select)
 SWAPPED = "cosines come before sines"
+SAME = 1e-6  # of states, in parts of the largest
 SINUSOIDS = ("interleaved", "concatenated", "t2t")  # layouts of `sinusoidal`
 
 
@@ -72,8 +75,45 @@ def tables_in(model: Any, given: Mapping[str, Any], least: int) -> list[Describe
     with torch.no_grad(), reading:
         model(**given)
     return [
-        _described(name, name in trained, *one) for name, one in reading.found.items()
+        _described(name, name in trained, *one)
+        for name, one in reading.found.items()
+        if _adds(model, given, _place(name), {*map(_place, reading.found)})
     ]
+
+
+def level(model: nn.Module, places: Collection[str]) -> None:
+    """Give all rows of the tables at these places the numbers of the first."""
+    for name, one in [*model.named_parameters(), *model.named_buffers()]:
+        if _place(name) in places:
+            one.data.copy_(one.data[:1].clone())
+
+
+def _place(name: str) -> str:
+    return name.removesuffix(".weight").removesuffix(".weights")
+
+
+def _adds(model: Any, given: Mapping[str, Any], place: str, tables: set[str]) -> bool:
+    """Return whether a table alone makes equal tokens differ where attention reads.
+
+    Where no attention is found, what is read is taken to be added.
+    """
+    alone, differ = copy.deepcopy(model), list[bool]()
+    level(alone, tables - {place})
+
+    def look(_: nn.Module, args: Any, kwargs: Any) -> None:
+        x = args[0] if args else kwargs.get(STATES)
+        if isinstance(x, Tensor):
+            rows = x.reshape(-1, x.shape[-1])
+            differ.append(
+                float((rows - rows[:1]).abs().max()) > SAME * rows.abs().max()
+            )
+
+    for module in alone.modules():
+        if any(kind in type(module).__name__ for kind in KINDS):
+            module.register_forward_pre_hook(look, with_kwargs=True)
+    with torch.no_grad():
+        alone(**given)
+    return any(differ) or not differ
 
 
 def _described(
@@ -84,7 +124,7 @@ def _described(
     `first` is the row that is read first, `count` how many are read.
     """
     rows, width = table.shape
-    place = name.removesuffix(".weight").removesuffix(".weights")
+    place = _place(name)
     measured = {"rows": rows, "channels": width, "first row": first}
     if trained:
         variant = Variant("learned", {"length": rows})
