@@ -12,6 +12,7 @@ import torch
 from posenc_compare.check import Outcome, Subject, run_check
 from posenc_compare.check.checks import ContractError, expect_close
 from posenc_compare.check.global_state import preserve_state, process_state
+from posenc_compare.check.harness import normal
 from posenc_compare.registry import add_plugin
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
@@ -56,7 +57,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("rope:what=writes", "C11", "others in q (smallest input: past 0, packed "),
         ("fox:what=empties", "C11", "others in past (smallest input: past 4, packed "),
         ("distance:what=moves", "C11", "others in key_positions (smallest input: past"),
-        ("fox:what=leaks", "C18", "(smallest input: length 129)"),
+        ("fox:what=leaks", "C18", "(smallest input: length 129, built 600)"),
         ("distance:what=index", "C19", "(smallest input: length 40)"),
         ("late", "C20", "(smallest input: steps [490, 1, 9], noise "),
         ("logits:what=unmasked", "C21", "output of a packed document without a mask"),
@@ -66,17 +67,31 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("rate", "C08", "no NaN in torch.float64, got NaN"),
         ("blind", "C21", "logits that the distance changes"),
         ("code:what=noisy", "C10", "random numbers"),
-        ("code:what=noisy", "C18", "(smallest input: length 1)"),
+        ("code:what=noisy", "C18", "(smallest input: length 1, built 600)"),
         ("code:what=rounds", "C17", "in bfloat16"),
         ("buffers", "C22", "parameters alone"),
         ("wraps", "C05", "expected to fail (it says so), and passes"),
         ("rope:what=whole", "C19", "logits that half a position changes"),
+        ("rope:what=keeps", "C19", "output of other positions before"),
+        ("rope:what=buffer", "C17", "logits in bfloat16"),
+        ("rope:what=trains", "C09", "the same bits of one seed"),
+        ("rope:what=trains", "C10", "random numbers of torch"),
+        ("rope:what=trains", "C11", "others in positions (smallest input: past 0, pac"),
+        ("distance:what=stretched", "C18", "(smallest input: length 2, built 64)"),
+        ("distance:what=layer", "C21", "output of layer 1 (or `per_layer=True`)"),
+        ("distance:what=before", "C21", "logits after a shift by -20"),
+        ("far", "C15", "(smallest input: length 40)"),
+        ("mask", "C21", "output beyond a window"),
     ],
 )
 def test_a_subtle_fault_is_found(name: str, code: str, said: str) -> None:
     found = outcome(f"faulty_{name}", code)
     assert found.state == "failed"
     assert said in found.detail
+
+
+def test_a_number_alone_may_be_trained() -> None:
+    assert normal(seed=1).dim() == 0
 
 
 def test_what_a_scheme_changes_is_put_back() -> None:

@@ -1,7 +1,9 @@
 """A forward pass through a session: what is shared, what hooks see, and decoding."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 from schemes.tools import close, normal
 from support.attention import decoded, make
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.errors import ConfigError, HookError, ShapeError
@@ -338,6 +341,31 @@ def test_a_plugin_may_rotate_by_the_other_positions_too() -> None:
         session = Session(scheme, IDS, fed=0, cache=True)
         out = decoded(session, [4, 1, 1, 3], (q, k, v))[:, :, -1]
         close(out, Session(scheme, IDS).attend(0, q, k, v)[:, :, -1], 1e-11)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_layers_share_a_trained_rotation_under_checkpointing(reentrant: bool) -> None:
+    class Trained(Rope):
+        def __init__(self, geometry: Geometry) -> None:
+            super().__init__(geometry)
+            self.rate = torch.nn.Parameter(torch.tensor(1.0))
+
+        def angles(self, positions: torch.Tensor) -> torch.Tensor:
+            return super().angles(positions) * self.rate
+
+    def gradient(run: Callable[..., torch.Tensor]) -> torch.Tensor:
+        scheme, (x, k, v) = Trained(GEOMETRY), heads()
+        x.requires_grad_()
+        session = Session(scheme, IDS)
+        for layer in range(2):
+            x = run(partial(session.attend, layer), x, k, v)
+        x.square().sum().backward()
+        assert scheme.rate.grad is not None
+        return scheme.rate.grad
+
+    kept = gradient(lambda layer, *given: layer(*given))
+    again = gradient(partial(checkpoint, use_reentrant=reentrant))
+    close(again, kept, 1e-11)
 
 
 def test_logits_of_other_keys_change_nothing_that_is_kept() -> None:

@@ -163,7 +163,7 @@ class Layer:
 def normal(*shape: int, seed: int = 0) -> Tensor:
     """Return standard normal numbers in float64; they depend on the seed alone."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 fixed = functools.lru_cache(maxsize=64)(normal)  # small tensors that nobody changes

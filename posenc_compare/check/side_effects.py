@@ -30,9 +30,8 @@ def _results_are_deterministic(subject: Subject) -> None:
     for start, count in ((0, 100), (200, 9), (5000, 9), (50_000, 9)):
         beyond = subject.positions(count, start=start, length=start + count)
         texts[f"that ends at position {start + count - 1}"] = tokens(count), beyond
-    drawn = [
-        Layer(subject.build(BUILT))(x, positions, generator=_seeded()) for _ in "ab"
-    ]
+    training = [Layer(subject.build(BUILT).train()) for _ in range(2)]
+    drawn = [layer(x, positions, generator=_seeded()) for layer in training]
     expect(drawn[0].equal(drawn[1]), "the same bits of one seed", "others")
     for said, text in texts.items():
         layer = Layer(subject.build(BUILT))
@@ -64,7 +63,7 @@ def _global_state_is_unchanged(subject: Subject) -> None:
     layer(x, positions)
     layer.logits(x, positions)
     layer.decode(x, positions, [4, 1, 1])
-    layer(x, positions, generator=_seeded())
+    Layer(layer.scheme.train())(x, positions, generator=_seeded())
     changed = changes(before)
     expect(not changed, "no change of the process", ", ".join(changed))
 
@@ -85,14 +84,23 @@ def _build_plainly(subject: Subject) -> None:
     subject.variant.build(Geometry(model_dim=WIDTH, heads=HEADS))
 
 
-@check("C11", "does not modify its inputs", past=(0, 4), packed=(False, True))
-def _inputs_are_not_modified(subject: Subject, past: int, packed: bool) -> None:
+@check(
+    "C11",
+    "does not modify its inputs",
+    past=(0, 4),
+    packed=(False, True),
+    training=(False, True),
+)
+def _inputs_are_not_modified(
+    subject: Subject, past: int, packed: bool, training: bool
+) -> None:
     # With gradients torch itself refuses many changes in place.
-    scheme = subject.build().requires_grad_(False)
+    scheme = subject.build().train(training).requires_grad_(False)
     layer = Layer(scheme)
     x, positions = tokens(7), subject.positions(7)
     with _unchanged({"x": x, "positions": positions}):
-        session = Session(scheme, positions)
+        drawing = _seeded() if training else None
+        session = Session(scheme, positions, generator=drawing)
         embedded, ids = session.embed(x).clone(), session.ids.clone()
     earlier = scheme.token_state(embedded[:, :past]) if past else None
     with _unchanged({"x": embedded, "past": earlier}):

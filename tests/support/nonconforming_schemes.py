@@ -1,6 +1,7 @@
 """Schemes with one subtle fault each; `test_conformance_faults` looks for them."""
 
 import random
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -65,6 +66,12 @@ class FaultyDistance(Distance):
 
     def pair_bias(self, call: Call) -> PairBias:
         bias = super().pair_bias(call)
+        if self.what == "stretched":  # by the number of keys beyond the trained length
+            rate = min(1.0, self.geometry.length / call.k.shape[2])
+            return lambda b, h, i, j: bias(b, h, i, j) * rate
+        if self.what == "layer":  # as if each layer had a scheme of its own
+            rate = 1 + self.geometry.layer
+            return lambda b, h, i, j: bias(b, h, i, j) * rate
         if self.what == "padded":  # divides by the place among all tokens of the row
             return lambda b, h, i, j: bias(b, h, i, j) / (1 + i + call.past)
         if self.what == "keys":  # weighs the distance by the keys of all heads
@@ -86,6 +93,8 @@ class FaultyDistance(Distance):
             ids = ids[:1]
         if self.what == "beyond":  # clamps positions at the length it is built for
             ids = ids.clamp(max=self.geometry.length - 1)
+        if self.what == "before":  # clamps positions at 0
+            ids = ids.clamp(min=0)
         return super().ids(ids, call)
 
     def bend(self, distance: Tensor, head: Tensor, q: Tensor, steps: Tensor) -> Tensor:
@@ -144,6 +153,16 @@ class FaultyRope(Rope):
         super().__init__(geometry)
         self.what = what
         self.longest = 0
+        self.tables: dict[object, Tensor] = {}
+        if what == "buffer":  # which `.bfloat16()` rounds
+            self.register_buffer("rate", torch.tensor(0.999), persistent=False)
+
+    def positions(
+        self, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        if self.what == "trains" and self.training:  # by the global generator
+            positions += int(torch.randint(9, ()))
+        return positions
 
     def angles(self, positions: Tensor) -> Tensor:
         if self.what == "whole":  # by whole positions, though real ones are declared
@@ -152,6 +171,12 @@ class FaultyRope(Rope):
         if self.what == "remembers" and positions.numel():  # turns more slowly later
             self.longest = max(self.longest, int(positions.max()))
             angles = angles / max(1, self.longest / self.geometry.length)
+        if self.what == "buffer":
+            angles = angles * self.rate.double()
+        if self.what == "keeps" and not positions.is_floating_point():
+            # A table for each shape and last position.
+            last = int(positions.max()) if positions.numel() else 0
+            angles = self.tables.setdefault((positions.shape, last), angles)
         return angles.float() if self.what == "narrow" else angles
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
@@ -205,6 +230,31 @@ class Late(Distance):
         bias = super().pair_bias(call)
         slope = self.slope if call.past < 16 else torch.ones_like(self.slope)
         return lambda b, h, i, j: bias(b, h, i, j) * slope[h]
+
+
+@register("faulty_far", family="bias", source="nobody 2026")
+class Far(Late):
+    """Train the slope by the nearest eight keys alone."""
+
+    def pair_bias(self, call: Call) -> PairBias:
+        bias = Distance.pair_bias(self, call)
+
+        def trained(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            slope = self.slope[h]
+            near = i + call.past - j < 8
+            return bias(b, h, i, j) * torch.where(near, slope, slope.detach())
+
+        return trained
+
+
+@register("faulty_mask", family="bias", source="nobody 2026")
+class OwnMask(Distance):
+    """Hide later tokens and other documents, and forget windows and prefixes."""
+
+    def weights(self, logits: Tensor, call: Call) -> Tensor:
+        keep = replace(call, window=None, prefix=0).keep()
+        own = call.q @ call.k.mT * self.scale(call.q.shape[-1])
+        return own.masked_fill(~keep, -torch.inf).softmax(-1)
 
 
 @register("faulty_order", family="bias", source="nobody 2026")

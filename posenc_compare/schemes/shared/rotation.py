@@ -109,8 +109,11 @@ class Rotation(Scheme, ABC):
         def made() -> Tensor:
             return rotation_table(phasors(positions), x.dtype, self.layout)
 
-        if call is None or self.facts.per_layer:  # trained angles keep their gradients
-            return rotate(x, made(), self.layout)
+        learns = torch.is_grad_enabled() and any(
+            parameter.requires_grad for parameter in self.parameters()
+        )
+        if call is None or self.facts.per_layer or learns:
+            return rotate(x, made(), self.layout)  # trained angles keep their gradients
         what = f"{phasors.__name__} for {x.dtype}"
         return rotate(x, call.once(self, what, positions, made), self.layout)
 
