@@ -228,7 +228,7 @@ def test_every_reason_to_claim_less_is_listed() -> None:
     few = listed(FEWEST, quick + 1)
     assert few.startswith("No two schemes have more than 5 seeds in common, and a")
     assert listed(1, quick + 1).startswith("No two schemes have more than 0 seeds")
-    assert listed(most, quick).startswith(f"At most {quick} training steps, as in")
+    assert listed(most, quick).startswith(f"At most {quick} training steps; ")
     mixed = [curve("a", [1.0], seed=s, steps=quick + s) for s in range(FEWEST)]
     assert warnings_of(map(read, mixed)) == []
     lost = listed(most, quick + 1, status="lost")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import Command
-from support.records import PORTRAIT, curve, record, stored
+from support.records import PORTRAIT, curve, record, row, stored
 from support.shown import refusal
 
 import posenc_compare as pc
@@ -125,6 +125,22 @@ def test_a_result_stands_for_a_failure_elsewhere(tmp_path: Path) -> None:
         for folders in ([one, other], [other, one]):
             (found,) = load_records(folders, print)
             assert found.status == known["status"]
+
+
+def test_a_cell_with_two_results_is_named_and_the_last_counts(tmp_path: Path) -> None:
+    folders, said = [], list[str]()
+    for name, value in (("one", 1.0), ("other", 2.0)):
+        body = record("rope", "cost")
+        body["rows"] = [row(value)]
+        folders.append(stored(tmp_path / name, [body]))
+    (found,) = load_records(folders, said.append)
+    assert found.rows[0].value == 2.0
+    assert said == [
+        "1 cells have different results in several folders, of cost; the last folder "
+        "counts"
+    ]
+    load_records([folders[0], folders[0]], said.append)
+    assert len(said) == 1
 
 
 def test_several_folders_are_read_together(run: Path, tmp_path: Path) -> None:

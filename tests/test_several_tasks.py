@@ -146,6 +146,27 @@ def test_twins_have_the_same_numbers_everywhere_but_for_times() -> None:
     assert twins(repeatable_of(found, means_of(found))) == {}
 
 
+def test_small_scores_that_differ_are_no_twins() -> None:
+    made = [
+        curve(label, [0.0068 * factor, 0.0072 * factor], seed=seed)
+        for label, factor in (("a", 1.0), ("b", 1.01), ("c", 1 + 1e-7))
+        for seed in range(2)
+    ]
+    assert {*twins(means_of(labelled(made))).items()} == {("c", "a")}
+
+
+def test_areas_that_rounding_alone_distinguishes_share_a_rank(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(AREAS["sort"], "a", [27 / 80, 0.3])
+    monkeypatch.setitem(AREAS["sort"], "b", [27 / 80, 0.3])
+    shared = {label: slow_ranks(label, 0) for label in "ab"}
+    monkeypatch.setitem(AREAS["sort"], "b", [27 / 80 * (1 + 1e-15), 0.3])
+    found = ranks(records())
+    for label, rank in shared.items():
+        assert found[label].values[0] == pytest.approx(rank)
+
+
 def test_a_seed_that_one_scheme_lacks_on_a_task_ranks_nobody() -> None:
     left_out = trained("b", "sort", 1, 0.3)["key"]
     made = [one for one in records() if one["key"] != left_out]

@@ -60,6 +60,7 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
     Returns:
         The exit code: 130 if interrupted, 1 if a cell has no result, else 0.
     """
+    from posenc_compare.records.labels import without_settings
     from posenc_compare.records.store import Store
     from posenc_compare.reproduce.orders import order_table, outcomes
     from posenc_compare.reproduce.published_orders import ORDERS, published_order
@@ -76,6 +77,7 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
                 return 130
         results = comparison.results(store, say, arrays=False)
         failed += len(results.failed)
-        tables.append(order_table(name, order, outcomes(order, results.records)))
+        records = [*map(without_settings, results.records)]  # rankings name no settings
+        tables.append(order_table(name, order, outcomes(order, records)))
     show_parts(tables, format)
     return int(failed > 0)

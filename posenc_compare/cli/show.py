@@ -18,6 +18,7 @@ from posenc_compare.errors import (
 )
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import SCHEMES
+from posenc_compare.settings.table import check_value
 from posenc_compare.variants import labelled
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def show_(
     Most other schemes have a code for each distance. It is what the scheme makes of a
     key of ones, followed by the bias of each head.
     """
+    check_value("positions", positions)
+    check_value("width", width)
     if positions * width > MOST:
         raise ConfigError(
             f"positions times width must be at most {MOST}, got {positions} times "

@@ -93,13 +93,24 @@ def load_by(
 
 
 def _merged(folders: Iterable[Path], warn: Warn, *, arrays: bool) -> list[Record]:
-    """Return each cell of folders once; a result replaces a failure elsewhere."""
+    """Return each cell of folders once; a result replaces a failure elsewhere.
+
+    `warn` gets a line if folders have different results of a cell.
+    """
     found: dict[str, Record] = {}
+    differing: dict[str, str] = {}
     for folder in folders:
         for record in read_folder(folder, warn, arrays=arrays):
             known = found.setdefault(record.key, record)
+            if record.status == known.status == "ok" and record.rows != known.rows:
+                differing[record.key] = record.measured
             if record.status == "ok" or known.status in ("failed", "lost"):
                 found[record.key] = record
+    if differing:
+        warn(
+            f"{len(differing)} cells have different results in several folders, of "
+            f"{', '.join(sorted(set(differing.values())))}; the last folder counts"
+        )
     return [*found.values()]
 
 

@@ -125,7 +125,7 @@ class Comparison:
         from posenc_compare.show.results import Results
 
         found = (body for key in self.keys if (body := store.read(key)) is not None)
-        records = label_settings(sound(found, warn, arrays=arrays), lambda line: None)
+        records = label_settings(sound(found, warn, arrays=arrays), warn)
         return Results(records, store.folder)
 
 

@@ -171,11 +171,20 @@ def _cells(
 
 
 def _without_p(columns: list[dict[str, Cell]]) -> Iterator[str]:
-    """Yield a line that names the schemes with too few seeds for a test, if any has."""
-    common = {k: max(column[k].n for column in columns) for k in sorted(columns[0])}
-    if few := [label for label, count in common.items() if 0 < count < FEWEST]:
-        some = "" if max(common.values()) < FEWEST else f": {', '.join(few)}"
+    """Yield lines that name the schemes with too few seeds for a test, if any has."""
+    counts = {k: [column[k].n for column in columns] for k in sorted(columns[0])}
+    if few := [k for k, some in counts.items() if 0 < max(some) < FEWEST]:
+        every = max(map(max, counts.values())) < FEWEST
+        some = "" if every else f": {', '.join(few)}"
         yield f"no p, for {FEWEST} seeds are needed{some}"
+    partly = [
+        label
+        for label, some in counts.items()
+        if max(some) >= FEWEST and any(0 < count < FEWEST for count in some)
+    ]
+    if partly:
+        shown = ", ".join(partly)
+        yield f"no p in columns with fewer than {FEWEST} common seeds: {shown}"
 
 
 def rank_table(records: Iterable[Record], own: str) -> Table:

@@ -13,10 +13,10 @@ import pandas as pd
 
 from posenc_compare.records.quantities import Better
 from posenc_compare.registry import FAMILIES
-from posenc_compare.show.format import number
 from posenc_compare.show.frame import Frame, Mean, values_of, with_values
-from posenc_compare.stats.order import order
+from posenc_compare.stats.order import most_common, order
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
+from posenc_compare.stats.rounding import NOTHING
 
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
@@ -66,7 +66,7 @@ class Ranking:
         text: the groups, the best first, and how many seeds and pairs they rest on;
             empty if too few schemes have seeds enough.
         best: the best group, if any other scheme differs from all of it.
-        seeds: the most that two schemes have.
+        seeds: the most that two schemes have in common.
     """
 
     text: str
@@ -106,8 +106,7 @@ def ranking(column: Column) -> Ranking:
 def may_rank(columns: Iterable[Column]) -> bool:
     """Return whether any two schemes have seeds enough to be put in an order."""
     return any(
-        sum(len(mean.values) >= FEWEST for mean in column.means.values()) >= 2
-        for column in columns
+        most_common(values_of(column.means.values())) >= FEWEST for column in columns
     )
 
 
@@ -124,23 +123,23 @@ def order_lines(columns: Iterable[Column], rankings: Sequence[Ranking]) -> list[
 def twins(means: Frame) -> dict[str, str]:
     """Return the schemes whose numbers are all those of another, each with that other.
 
-    Two schemes are twins if every seed has the same numbers, as a table prints them. A
-    scheme of one number throughout, such as a perfect score, has no twin. Of twins the
-    scheme published first stands for all.
+    Two schemes are twins if every seed has the same numbers, to four digits. A scheme
+    of one number throughout, such as a perfect score, has no twin. Of twins the scheme
+    published first stands for all.
     """
     groups: dict[object, list[tuple[int, str]]] = {}
     for scheme, own in means.groupby("scheme"):
-        printed = {
+        known = {
             (mean.measure, mean.task, mean.quantity, mean.case, repr(mean.x), seed): (
-                number(value)
+                f"{value if abs(value) > NOTHING else 0:.4g}"
             )
             for mean in own.itertuples()
             for seed, value in mean.values.items()
         }
-        if len({*printed.values()}) > 1:
+        if len({*known.values()}) > 1:
             years = [YEAR.search(source) for source in own["source"]]
             year = min(int(found[0]) if found else 9999 for found in years)
-            groups.setdefault(frozenset(printed.items()), []).append((year, scheme))
+            groups.setdefault(frozenset(known.items()), []).append((year, scheme))
     ordered = [sorted(some) for some in groups.values()]
     return {twin: first for (_, first), *others in ordered for _, twin in others}
 

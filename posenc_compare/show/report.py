@@ -189,13 +189,16 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
     counts = [step for step in steps if isinstance(step, int)]
     if counts and max(counts) <= QUICK:
         found.append(
-            f"At most {max(counts)} training steps, as in the preset quick. Longer "
-            f"training may change the ranking (docs/training.md)."
+            f"At most {max(counts)} training steps; the preset quick has {QUICK}. "
+            f"Longer training may change the ranking (docs/training.md)."
         )
     lost = sum(record.status in ("failed", "lost") for record in known)
     if lost:
+        several = len({record.task for record in trained}) > 1
+        ranks = ", except that of reciprocal ranks, which counts them as 0" * several
         found.append(
-            f"{lost} of {len(known)} cells failed or were lost, and are in no mean."
+            f"{lost} of {len(known)} cells failed or were lost, and are in no "
+            f"mean{ranks}."
         )
     return found
 

@@ -24,6 +24,7 @@ from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.tables import layout, texts_behind, without_number
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
+from posenc_compare.stats.rounding import levelled
 
 WIDE = 4  # values that have a column each
 
@@ -148,8 +149,10 @@ def _best(
     if shared:
         line = "scores are of several texts, so that ranks cannot be compared"
     if shared and _of_one_text([*columns, *shown], records):
-        before = whole[shared].rank(method="first").astype(int)
-        after = losses.min(axis=1).rank(method="first").astype(int)
+        before, after = (
+            pd.Series(levelled(found), found.index).rank(method="first").astype(int)
+            for found in (whole[shared], losses.min(axis=1))
+        )
         rows.sort(key=lambda row: before[row[0]])
         head.append("rank")
         for row in rows:

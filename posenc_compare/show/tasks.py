@@ -11,6 +11,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.show import frame
 from posenc_compare.show.frame import Frame
 from posenc_compare.show.ranking import twins
+from posenc_compare.stats.rounding import levelled
 
 FIRST = "language"  # of several tasks
 AREA = "accuracy_area"  # the quantity that ranks go by
@@ -66,6 +67,7 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
     table = table[table.groupby("seed").transform("size") == count]
     if table.empty or table.shape[1] < 2:
         return means[:0]
+    table = table.apply(levelled, axis=1, raw=True)
     lost: Frame = np.isinf(table)
     shares = (1 / table.rank(axis=1, ascending=False)).mask(lost, 0.0)
     by_seed = {k: one.groupby("seed").mean().to_dict() for k, one in shares.items()}

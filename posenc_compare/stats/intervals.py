@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
+from posenc_compare.stats.rounding import scaled
+
 LEVEL = 0.95
 """Coverage of every interval."""
 
@@ -36,8 +38,9 @@ def half_width(values: ArrayLike) -> float:
     known = array[np.isfinite(array)]
     if len(known) < 2:
         return math.nan
-    error = known.std(ddof=1) / math.sqrt(len(known))
-    return float(t_quantile(len(known) - 1) * error)
+    small, power = scaled(known)
+    error = small.std(ddof=1) / math.sqrt(len(known))
+    return float(np.ldexp(t_quantile(len(known) - 1) * error, power[0]))
 
 
 def wilson(found: float, asked: float) -> tuple[float, float]:

@@ -10,7 +10,7 @@ group may differ or not.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
 
@@ -21,9 +21,9 @@ class Order:
 
     Attributes:
         groups: places of the schemes, the smallest mean first; in a group by their
-            means. Without `FEWEST` seeds of two schemes there are none.
+            means. Without a pair of `FEWEST` common seeds there are none.
         left_out: places of schemes with a value, but too few seeds.
-        seeds: the most that two schemes have.
+        seeds: the most that two schemes have in common.
         common: the fewest and the most seeds that a tested pair has in common.
         pairs: how many were tested.
         apart: how many of these differ.
@@ -47,8 +47,8 @@ def order(values: ArrayLike) -> Order:
     counts = np.isfinite(array).sum(1)
     enough = np.flatnonzero(counts >= FEWEST)
     few = tuple(np.flatnonzero((counts > 0) & (counts < FEWEST)).tolist())
-    most = int(np.sort(counts)[-2]) if len(counts) > 1 else 0
-    if len(enough) < 2:
+    most = most_common(array)
+    if most < FEWEST:
         return Order((), few, most, (0, 0), 0, 0)
     means = np.nanmean(array[enough], axis=1)
     ranked = enough[np.argsort(means, kind="stable")]
@@ -59,13 +59,27 @@ def order(values: ArrayLike) -> Order:
     cuts = [m for m in range(1, len(ranked)) if below[:m, m:].all()]
     groups = tuple(tuple(part.tolist()) for part in np.split(ranked, cuts))
     pairs = np.triu(np.isfinite(p))
-    there = np.isfinite(array[ranked]).astype(int)
-    shared = (there @ there.T)[pairs]
+    shared = _common(array[ranked])[pairs]
     return Order(
         groups,
         few,
         most,
-        (int(shared.min()), int(shared.max())) if len(shared) else (0, 0),
+        (int(shared.min()), int(shared.max())),
         int(pairs.sum()),
         int((p[pairs] <= ALPHA).sum()),
     )
+
+
+def most_common(values: ArrayLike) -> int:
+    """Return the most seeds that two schemes have in common, 0 for fewer than two.
+
+    Args:
+        values: as for `order`.
+    """
+    return int(np.triu(_common(np.asarray(values, np.float64)), 1).max(initial=0))
+
+
+def _common(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return how many seeds each two schemes have in common."""
+    there = np.isfinite(values).astype(np.int64)
+    return there @ there.T

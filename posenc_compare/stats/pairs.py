@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc_compare.stats.rounding import difference
+from posenc_compare.stats.rounding import difference, scaled
 
 FEWEST = 6
 """Seeds from which a pair can differ at the level `ALPHA`."""
@@ -64,7 +64,7 @@ def adjusted_p_of(differences: ArrayLike) -> NDArray[np.float64]:
     tested = counts >= FEWEST
     found = np.full(len(array), np.nan)
     if tested.any():
-        some = np.nan_to_num(array[tested])
+        some = scaled(np.nan_to_num(array[tested]))[0]  # which leaves t as it is
         found[tested] = _step_down(some, counts[tested], array.shape[1])
     return found
 

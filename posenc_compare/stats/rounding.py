@@ -44,6 +44,20 @@ def difference(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     return np.where(np.abs(found) <= NOTHING * size, 0.0, found)
 
 
+def scaled(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Return values below 1, whose squares are numbers, and how to undo that.
+
+    Args:
+        values: `(..., n)`, finite.
+
+    Returns:
+        `(..., n)` and `(..., 1)`, the exponent of two that each row was divided by.
+    """
+    array = np.asarray(values, np.float64)
+    _, power = np.frexp(np.abs(array).max(axis=-1, keepdims=True))
+    return np.ldexp(array, -power), power
+
+
 def settled(values: ArrayLike) -> bool:
     """Return whether all values are the same number, up to rounding.
 

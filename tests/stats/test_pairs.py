@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.order import order
 from posenc_compare.stats.pairs import FEWEST, adjusted_p
 
@@ -186,8 +187,17 @@ def test_pairs_of_too_few_common_seeds_are_not_apart(common: int) -> None:
     values = np.full((2, 12), np.nan)
     values[0, : 6 + common], values[1, 6:] = 1.0, 2.0
     found = order(values)
-    assert found.groups == ((0, 1),)
+    assert (found.groups, found.seeds) == ((), common)
     assert (found.pairs, found.apart, found.common) == (0, 0, (0, 0))
+
+
+@pytest.mark.parametrize("factor", [1e200, 1e-200])
+def test_numbers_of_any_size_are_tested_and_have_intervals(factor: float) -> None:
+    levels = np.array([[0.0], [5.0], [9.0]])
+    values = np.random.default_rng(37).normal(size=(3, 8)) + levels
+    np.testing.assert_array_equal(adjusted_p(values * factor), adjusted_p(values))
+    width = half_width(values[0] * factor)
+    assert width / factor == pytest.approx(half_width(values[0]), rel=1e-12)
 
 
 def test_pairs_apart_are_those_of_small_p() -> None:
