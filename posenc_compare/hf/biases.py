@@ -23,7 +23,7 @@ from posenc_compare.schemes import Geometry, Scheme, Variant
 
 SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
 CONTENT = "a bias by distance that depends on the content of tokens"
-HIDDEN = -1e4  # logits below are masks
+HIDDEN = -5e3  # logits below are masks
 
 
 class _Logits(TorchFunctionMode):
@@ -89,13 +89,16 @@ def biases_in(model: Any, given: Mapping[str, Any], least: int) -> list[Describe
     plain = _read(_without_content(model), given, least)
     full = _read(model, given, least)
     found = full if all(one is None for one in plain.values()) else plain
+    biased = {name: one for name, one in found.items() if one is not None}
+    # In deeper layers tokens may be unequal; these are taken to be as the others.
+    same = found is plain and all(
+        (other := full.get(name)) is None or _alike(one, other)
+        for name, one in biased.items()
+    )
     rows: dict[str, tuple[Described, list[str]]] = {}
-    for name, one in found.items():
-        if one is not None:
-            other = full.get(name)
-            same = found is plain and (other is None or _alike(one, other))
-            row = _described(one, model.config, by_content=not same)
-            rows.setdefault(row.text + row.label + row.note, (row, []))[1].append(name)
+    for name, one in biased.items():
+        row = _described(one, model.config, by_content=not same)
+        rows.setdefault(row.text + row.label + row.note, (row, []))[1].append(name)
     alone = len(rows) == 1
     return [
         replace(row, layers="all" if alone else _above(names))
