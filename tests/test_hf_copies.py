@@ -19,7 +19,7 @@ transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support.language_models import GROUPED, model_of  # noqa: E402
 
-from posenc_compare import hf  # noqa: E402
+from posenc_compare import create, hf  # noqa: E402
 from posenc_compare.hf.states import cache_name  # noqa: E402
 
 # Other libraries call what transformers and torch are about to drop.
@@ -147,6 +147,13 @@ def test_a_hybrid_without_attention_first_gets_no_scheme_of_tokens() -> None:
     ):
         hf.apply(model, "sinusoidal")
     hf.apply(model, "alibi")
+
+
+def test_a_scheme_may_have_a_dot_in_its_name() -> None:
+    model, scheme = llama(), create("alibi", model_dim=32, heads=4)
+    scheme.name = "my.alibi"
+    hf.apply(model, scheme)
+    assert "posenc_compare_schemes.scheme_my_alibi" in model.state_dict()
 
 
 def test_weights_without_a_scheme_load_under_one_that_has_no_parameters() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session
 from posenc_compare.check.checks import EXACT, check, expect, expect_close
 from posenc_compare.check.harness import DIM, Layer, Subject, normal, tokens
-from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.errors import ConfigError, PosencError, UndefinedPositionError
 from posenc_compare.schemes.scheme import HOOKS, Scheme
 from posenc_compare.validate import near
 
@@ -183,7 +183,7 @@ def _declared_relations_hold(subject: Subject, reach: int) -> None:
     seen = here.isfinite()
     shifts = list(_shifts(subject, x, positions))
     if scheme.facts.relative:
-        with suppress(UndefinedPositionError):
+        with suppress(PosencError):
             shifts.append(
                 ("logits after a shift by -20", layer.logits(x, positions - 20), here)
             )

@@ -32,7 +32,8 @@ def _results_are_deterministic(subject: Subject) -> None:
         texts[f"that ends at position {start + count - 1}"] = tokens(count), beyond
     training = [Layer(subject.build(BUILT).train()) for _ in range(2)]
     drawn = [layer(x, positions, generator=_seeded()) for layer in training]
-    expect(drawn[0].equal(drawn[1]), "the same bits of one seed", "others")
+    said = "the same bits of one seed (by `generator` alone)"
+    expect(drawn[0].equal(drawn[1]), said, "others")
     for said, text in texts.items():
         layer = Layer(subject.build(BUILT))
         with suppress(UndefinedPositionError):

@@ -155,7 +155,7 @@ def recommend(
         if value is not None
     ]
     if rule and choice["rope_parameters"] is None:
-        body.append(["rope_parameters", "none: no parameters of transformers do this"])
+        body.append(["rope_parameters", "none found that this model reads"])
     show(f"{model}, {length} tokens", ["", "value"], body, format)
     rows = [[_short(value) for value in row.values()] for row in found.rows]
     show(f"evidence: {found.about}", [*found.rows[0]], rows, format)

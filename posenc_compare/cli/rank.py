@@ -116,16 +116,19 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     comparison = _planned(schemes, MEASURES, chosen)
     _check_text(known, comparison.cells)
     _check_seeds(known, comparison.cells)
+    store = Store(out)
+    store.create()  # or refuse the folder, before checks that take a while
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
     checked = dict.fromkeys(cell.variant.label for cell in comparison.cells)
     bad = {label: _check(label, plugins) for label in checked}
-    store = Store(out)
     _compute(comparison, store)
     results = comparison.results(store, say, arrays=False)
     # Documents of the text are known of these records alone.
     own = [replace(without_settings(one), arrays={}) for one in results.records]
     labels = [clean(label, SHORT) for label in checked]
-    every = [*(r for r in known if r.label not in labels), *own]
+    # Times of the reference are of another machine.
+    others = [r for r in known if r.label not in labels and r.measure != "cost"]
+    every = [*others, *own]
     scored = [r for r in own if r.measure == "extrapolation" and r.status == "ok"]
     facts = _differing(known, scored)
     if facts:

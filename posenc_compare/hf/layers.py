@@ -32,8 +32,8 @@ class Schemes(nn.ModuleList):
     def __init__(self, schemes: list[Scheme], device: torch.device) -> None:
         super().__init__(schemes)
         if not self.state_dict():
-            mark = torch.zeros(1, device=device)
-            self.register_buffer(MARK + schemes[0].name, mark)
+            name = schemes[0].name.replace(".", "_")
+            self.register_buffer(MARK + name, torch.zeros(1, device=device))
         self.register_load_state_dict_post_hook(_forgive)
 
 

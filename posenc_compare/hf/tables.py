@@ -104,9 +104,8 @@ def _adds(model: Any, given: Mapping[str, Any], place: str, tables: set[str]) ->
         x = args[0] if args else kwargs.get(STATES)
         if isinstance(x, Tensor):
             rows = x.reshape(-1, x.shape[-1])
-            differ.append(
-                float((rows - rows[:1]).abs().max()) > SAME * rows.abs().max()
-            )
+            off = float((rows - rows[:1]).abs().max())
+            differ.append(off > SAME * float(rows.abs().max()))
 
     for module in alone.modules():
         if any(kind in type(module).__name__ for kind in KINDS):

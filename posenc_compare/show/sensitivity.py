@@ -149,10 +149,7 @@ def _best(
     if shared:
         line = "scores are of several texts, so that ranks cannot be compared"
     if shared and _of_one_text([*columns, *shown], records):
-        before, after = (
-            pd.Series(levelled(found), found.index).rank(method="first").astype(int)
-            for found in (whole[shared], losses.min(axis=1))
-        )
+        before, after = map(_ranks, (whole[shared], losses.min(axis=1)))
         rows.sort(key=lambda row: before[row[0]])
         head.append("rank")
         for row in rows:
@@ -163,6 +160,11 @@ def _best(
             f"scheme has its own best value"
         )
     return replace(table, head=head, rows=rows, lines=(line,))
+
+
+def _ranks(values: Frame) -> Frame:
+    """Return ranks by label; of equal values, the first label is ahead."""
+    return pd.Series(levelled(values), values.index).rank(method="first").astype(int)
 
 
 def _reversed(columns: list[Column], labels: list[str]) -> list[str]:

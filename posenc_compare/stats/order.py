@@ -76,7 +76,8 @@ def most_common(values: ArrayLike) -> int:
     Args:
         values: as for `order`.
     """
-    return int(np.triu(_common(np.asarray(values, np.float64)), 1).max(initial=0))
+    array = np.atleast_2d(np.asarray(values, np.float64))
+    return int(np.triu(_common(array), 1).max(initial=0))
 
 
 def _common(values: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -156,6 +156,7 @@ class FaultyRope(Rope):
         self.tables: dict[object, Tensor] = {}
         if what == "buffer":  # which `.bfloat16()` rounds
             self.register_buffer("rate", torch.tensor(0.999), persistent=False)
+            self.rate: Tensor
 
     def positions(
         self, positions: Tensor, generator: torch.Generator | None = None
