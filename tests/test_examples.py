@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -49,6 +50,7 @@ def run_here(name: str, *words: str) -> str:
         torch.manual_seed(0)
         patch.setattr("sys.argv", [name, *words])
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    plt.close("all")  # which other tests would find open
     return printed.getvalue()
 
 

@@ -1,13 +1,14 @@
-"""Attention through the hook, on the fastest path that is exact.
+"""Attention through the hooks, on the fastest path that is exact.
 
 `Session` is a forward pass of a model, and `attention` one layer of it. Either asks the
 scheme for what it adds and takes the first of these paths that serves the call:
 
 - fused: nothing is added, no mask or plain causal; on CPUs from 16 keys.
-- strided: the bias depends on the offset alone and positions are runs.
-- flex: on CUDA, for anything pointwise.
-- dense: anything pointwise, if products in the future stay finite.
+- strided: the bias depends on the offset alone, and positions are consecutive.
+- dense: anything pointwise, if products with later keys stay finite.
 - plain: whole rows of logits or the values change; the reference.
+
+`flex`, for anything pointwise, runs only if it is asked for.
 """
 
 from typing import Literal
@@ -52,16 +53,16 @@ def attention(
 ) -> Tensor:
     """Attend from queries to keys under a positional scheme.
 
-    While decoding, queries are the last of the keys: pass the keys as they were
-    before the hook, with `key_positions`, and the state of all keys.
+    While decoding, the queries are the last tokens of the keys: pass all keys as
+    projected, with `key_positions`, and the state of all keys.
 
-    Keys are another text where `mask` has `query_segments`, or where the positions of
-    the queries are not those of the last keys.
+    Keys belong to another text if `mask` has `query_segments`, or if the positions
+    of the queries are not those of the last keys.
 
     Args:
         q: `(batch, heads, query, head_dim)` queries, as projected.
-        k: `(batch, key_heads, key, head_dim)` keys, as projected. Fewer heads than
-            queries have must divide those: a group shares a head.
+        k: `(batch, key_heads, key, head_dim)` keys, as projected. `key_heads` must
+            divide `heads`: a group of query heads shares a key head.
         v: `(batch, key_heads, key, value_dim)` values.
         scheme: the positional scheme.
         positions: `(query,)` or `(batch, query)` position of each query, whole or real
@@ -69,7 +70,7 @@ def attention(
         key_positions: the same for keys; may be left out if there are as many keys
             as queries.
         mask: which keys a query may look at.
-        state: `(batch, key, ...)` what `scheme.token_state` returned.
+        state: `(batch, key, ...)` result of `scheme.token_state`.
         placed: `(query,)` or `(batch, query)` bool, False for a query without a
             position, such as a class or register token: its id is not read, it is
             not rotated, and no bias is added to its logits. None: all have one.
@@ -114,10 +115,10 @@ def attention_with_lse(
 ) -> tuple[Tensor, Tensor]:
     """Return what `attention` does, and the log-sum-exp of the logits of each query.
 
-    `merge` combines outputs over parts of the keys into that over all keys. Args are
-    those of `attention`. On every path, the log-sum-exp costs one more product of
-    queries and keys, written out for 512 queries at a time. Both results have
-    gradients.
+    `merge` combines outputs over parts of the keys into the output over all keys.
+    Args are those of `attention`. On every path, the log-sum-exp costs one more
+    product of queries and keys, written out for 512 queries at a time. Both results
+    have gradients.
 
     Returns:
         `(batch, heads, query, value_dim)` in the dtype of `v`, and

@@ -14,8 +14,8 @@ from posenc_compare.schemes.scheme import whole_numbers
 class Mask:
     """Which keys a query may look at, in all layers of a forward pass.
 
-    A query sees the keys that `causal` and `window` leave it and those of the prefix,
-    as far as they are of its own segment. Keys of another text, as in cross-attention,
+    A query sees the keys that `causal` and `window` allow, and those of the prefix, if
+    they are in its own segment. Keys of another text, as in cross-attention,
     have no place among the queries: their mask is `Mask(causal=False)`, with or without
     segments. A query that sees no key has an output of 0.
 
@@ -34,7 +34,7 @@ class Mask:
     Raises:
         ConfigError: if a window is below 1, or a prefix below 0, or segments of queries
             come without those of keys.
-        ShapeError: if segments, or the prefixes of a batch, are no whole numbers.
+        ShapeError: if segments, or prefixes of a batch, are not whole numbers.
 
     Example:
         >>> Mask(window=(128, 128, None)).window_of(5) is None

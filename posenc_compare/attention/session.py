@@ -3,7 +3,7 @@
     session = Session(schemes, positions, mask=Mask(window=(128, None)))
     x = session.embed(tokens)
     for layer in range(layers):
-        out = session.attend(layer, q, k, v, x=seen)
+        out = session.attend(layer, q, k, v, x=x)
 
 While decoding, positions are those of the whole planned text, `extend` brings the next
 tokens in, and the queries of a pass are the last of its keys.
@@ -51,17 +51,17 @@ class Session:
     Args:
         schemes: one for all layers, or several; layer i has `schemes[i % len]`.
         positions: `(seq,)` or `(batch, seq)` whole numbers, or real ones for schemes
-            whose facts say so, of all tokens that will be fed; schemes of several axes
-            have a last axis more. They may lie on the CPU, whatever the model is on.
+            whose facts say so, of all tokens that will be fed; several axes add a last
+            axis of coordinates. They may lie on the CPU, whatever the model is on.
         key_positions: `(key,)` or `(batch, key)`, likewise, of another text, whose
-            keys all passes see. Both are ids as `ids` of the texts' own sessions have
-            them: such a session places and embeds no tokens. None: keys are the tokens.
+            keys all passes see. Take both from `ids` of the texts' own sessions: this
+            session places and embeds no tokens. None: keys are of the same text.
         mask: which keys a query may look at; segments are those of all keys, and
             query_segments those of all tokens. None: `CAUSAL`, which torch.compile
             cannot take as a default.
-        generator: of what schemes draw; on the CPU. None: they draw nothing.
-        batch: place so many sequences, each on its own, where the scheme places
-            tokens; 0: all sequences alike, as `positions` are given.
+        generator: CPU generator of the schemes' random numbers. None: they draw none.
+        batch: number of sequences that the hook `positions` places independently; 0:
+            all sequences share one row of ids, if `positions` has one.
         fed: how many tokens the first pass has; None means all.
         cache: keep keys and values, so that later passes are given the new ones only,
             and none of another text.
@@ -72,12 +72,12 @@ class Session:
         key_placed: the same for key_positions.
 
     Raises:
-        ShapeError: if positions are no whole numbers, nor real ones that all schemes
-            serve, or too few, or segments are not those of all tokens.
-        ConfigError: if there is no scheme, or the mask cannot be kept in passes, or
+        ShapeError: if positions are neither whole numbers nor real ones that all
+            schemes accept, or too few, or segments are not those of all tokens.
+        ConfigError: if there is no scheme, or the mask shows tokens of later passes, or
             scheme or mask have no meaning where keys are another text, or a scheme
             needs a position for every token.
-        UndefinedPositionError: if the scheme places no tokens there.
+        UndefinedPositionError: if the scheme does not define a position.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class Session:
         x: Tensor | None = None,
         path: Choice = "auto",
     ) -> Tensor:
-        """Return the output of one layer, `(batch, heads, query, head_dim)`.
+        """Return the output of one layer, `(batch, heads, query, value_dim)`.
 
         Args:
             layer: which, from 0.

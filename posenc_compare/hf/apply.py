@@ -1,7 +1,8 @@
-"""Put a positional scheme into a Hugging Face causal model, where logits prove it.
+"""Put a positional scheme into a Hugging Face causal model, checked by its logits.
 
-Before a model gets a scheme, a small random model of the same class and configuration
-is compared with itself. That is done once for a configuration.
+Before a model gets a scheme, a small random model of its class and configuration must
+have the same logits through this attention as by itself. Each configuration is tried
+once.
 """
 
 import copy
@@ -35,11 +36,12 @@ def apply(
     length: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Applied:
-    """Put a scheme in the place of a model's rotary positions.
+    """Replace the rotary positions of a model by a scheme.
 
     The weights stay as they are; parameters of the scheme become parameters of the
-    model. `save_pretrained` writes them, or a mark if there are none; transformers does
-    not read either again, but reports an unexpected key.
+    model. `save_pretrained` writes them, or a marker tensor if there are none. Loading
+    reports either as an unexpected key: apply the scheme again, and then call
+    `load_state_dict`.
 
     Args:
         model: a causal model whose attention goes through `AttentionInterface`, fresh
@@ -50,9 +52,9 @@ def apply(
             queries and keys, or all if none does or `keep_rotary`. The others stay as
             they are.
         keep_rotary: leave the rotary positions in those layers too.
-        length: positions that a scheme of fixed size must cover; None: what the
-            configuration says that the model is for.
-        generator: of what a scheme draws while the model trains; on the CPU.
+        length: positions that a scheme of fixed size must cover; None: the maximum in
+            the configuration.
+        generator: CPU generator of a scheme's random numbers while the model trains.
 
     Raises:
         UnsupportedModelError: if the model leaves a scheme no place to act, or a small
@@ -86,14 +88,14 @@ def proof(
 
     Args:
         model: in evaluation mode.
-        scheme: that its rotary positions are said to be.
-        layers: that have it; None: all with rotary positions.
+        scheme: the scheme that its rotary positions are said to be.
+        layers: numbers of layers that have it; None: all with rotary positions.
         ids: `(batch, seq)` tokens; None: random ones.
         alone: whether each layer is tried alone too.
 
     Returns:
-        The largest difference of a logit in parts of the largest logit, by number of
-        the layer that has the scheme alone, and as `all` of those layers together.
+        The largest difference of logits, relative to the largest logit: for each layer
+        that alone has the scheme, by its number, and for all of them as `all`.
 
     Raises:
         UnsupportedModelError: if the model leaves the scheme no place to act.

@@ -1,4 +1,4 @@
-"""Check a model: what must not change its outputs does not, and it does as stated."""
+"""Check whether outputs and rotations of a model are as they must be."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ class Finding:
 
     Attributes:
         check: its name.
-        compares: what is compared, and `transformers` or the configuration with what.
+        compares: the outputs or numbers that are compared, and with what.
         most: the largest difference; None if nothing was compared.
-        bound: of differences that rounding explains.
+        bound: the largest difference that rounding explains.
         state: passed, failed, or n/a if the model does not take what the check needs.
         reason: why it is n/a or failed; empty if it passed.
     """
@@ -59,7 +59,8 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
     Args:
         model: of transformers, or a port: a module with a `config` of transformers,
             whose forward pass takes `input_ids` first.
-        tokens: of a text, at least 8; 0: 64, or fewer if the model is for fewer.
+        tokens: number of tokens of a text, at least 8; 0 means 64, or fewer if the
+            model takes fewer.
         causal: whether no token sees the later ones; None: as the model states.
 
     Returns:

@@ -41,10 +41,10 @@ def describe(config: PreTrainedConfig) -> list[Described]:
     A small random model is built; no weights are read.
 
     Returns:
-        A row for all layers, or a table, that place tokens alike.
+        A row for each group of layers that place tokens alike, or for each table.
 
     Raises:
-        ConfigError: if it is no configuration of transformers.
+        ConfigError: if `config` is not a configuration of transformers.
         UnsupportedModelError: if no small model can be built.
     """
     if not isinstance(config, PreTrainedConfig):

@@ -204,12 +204,13 @@ def compare(
         schemes: comma-separated names, families, globs or variants such as
             `rope:base=500000`, or `all`.
         measures: comma-separated names, `untrained`, `trained` or `all`.
-        out: folder for records; by default one that is removed with the results.
-        plugins: files or modules that register schemes of your own.
-        track: is sent every new record: tensorboard, wandb, mlflow, trackio, or a
-            `Tracker` of your own. TensorBoard writes to `out`.
+        out: folder for records; by default a temporary one, removed when Python drops
+            the returned `Results`.
+        plugins: files or modules with schemes, measures or tasks of your own.
+        track: where to send every new record: tensorboard, wandb, mlflow, trackio, or
+            a `Tracker` of your own. TensorBoard writes to `out`.
         on_event: called with an `Event` at every step; `print` shows them. Without
-            it, only what was left out is said, as a warning.
+            it, only omissions are reported, as warnings.
         **choices: settings by name, such as steps or workers; see `Choices`.
 
     Raises:

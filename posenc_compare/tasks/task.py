@@ -64,7 +64,7 @@ class Task(ABC):
 
     @abstractmethod
     def batch(self, step: int, seed: int) -> Batch:
-        """Return the training batch of a step, of the setting's batch and length."""
+        """Return the training batch of a step, of the setting's sizes."""
 
     @abstractmethod
     def test(self, length: int) -> Batch:
@@ -75,7 +75,7 @@ class Task(ABC):
         return {}
 
     def sliding(self, context: int, stride: int) -> Batch | None:
-        """Return windows that slide over the longest test sequences, if that can be.
+        """Return windows that slide over the longest test sequences, or None.
 
         Every token beyond the training length counts once, in the order of the
         sequences; it is among the last `stride` of a window of `context` tokens.
@@ -183,7 +183,7 @@ def register_task(
     extra: bool = False,
     **sizes: float,
 ) -> Callable[[T], T]:
-    """File a task class under a name and return it unchanged.
+    """Register a task class under a name and return it unchanged.
 
     Args:
         name: what users type; lower case.
@@ -197,8 +197,8 @@ def register_task(
             an encoder whose outputs are averaged over places. A batch of a classifier
             repeats the class of a sequence at each place, without weights.
         extra: whether it must be named, since `all` leaves it out.
-        **sizes: length, steps, batch and learning_rate that it is trained with in
-            presets that are for claims, in place of those of the preset.
+        **sizes: length, steps, batch and learning_rate of its training, in place of
+            those of the preset, in all presets but `quick`.
 
     Raises:
         ConfigError: if the score or the network is unknown, or the name is taken or
