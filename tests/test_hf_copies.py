@@ -19,8 +19,10 @@ transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support.language_models import GROUPED, model_of  # noqa: E402
 
-from posenc_compare import create, hf  # noqa: E402
+from posenc_compare import hf  # noqa: E402
 from posenc_compare.hf.states import cache_name  # noqa: E402
+from posenc_compare.schemes import Geometry  # noqa: E402
+from posenc_compare.schemes.alibi import Alibi  # noqa: E402
 
 # Other libraries call what transformers and torch are about to drop.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated")
@@ -150,9 +152,11 @@ def test_a_hybrid_without_attention_first_gets_no_scheme_of_tokens() -> None:
 
 
 def test_a_scheme_may_have_a_dot_in_its_name() -> None:
-    model, scheme = llama(), create("alibi", model_dim=32, heads=4)
-    scheme.name = "my.alibi"
-    hf.apply(model, scheme)
+    class Dotted(Alibi):
+        name = "my.alibi"
+
+    model = llama()
+    hf.apply(model, Dotted(Geometry(model_dim=32, heads=4)))
     assert "posenc_compare_schemes.scheme_my_alibi" in model.state_dict()
 
 
