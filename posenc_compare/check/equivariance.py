@@ -72,7 +72,8 @@ def _prefix_has_the_same_outputs(subject: Subject, length: int, built: int) -> N
     total = 65 if length < 65 else 600
     layer = Layer(subject.build(built))
     x, positions = tokens(total, batch=1), subject.positions(total, length=600)
-    with torch.no_grad(), suppress(UndefinedPositionError):
+    undefined = (UndefinedPositionError,) if total > built else ()
+    with torch.no_grad(), suppress(*undefined):
         whole = layer(x, positions)
         got = layer(x[:, :length], positions[:length])
         expect_close(got, whole[:, :, :length], 1e-11, "output of a prefix")
@@ -215,7 +216,8 @@ def _declared_relations_hold(subject: Subject, reach: int) -> None:
     expect(change > 1e-6, "an output that its own token changes", change)
     _expect_documents_to_be_independent(layer, subject, x, positions)
     _expect_a_window_to_hide_tokens(layer, x, positions)
-    _expect_layers_to_be_alike(subject)
+    if reach > 9:
+        _expect_layers_to_be_alike(subject)
     if not scheme.facts.causal_only:
         _expect_full_attention_without_mask(layer, x, 2 * positions)
 

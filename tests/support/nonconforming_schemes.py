@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Call, Facts, Geometry, Scheme, register
 from posenc_compare.schemes.alibi import Alibi
 from posenc_compare.schemes.fox import Fox
@@ -296,6 +297,8 @@ class FaultyCode(Scheme):
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         if self.what == "noisy":
             return x + torch.randn_like(x)
+        if self.what == "ends" and (positions >= 100).any():  # whatever the length
+            raise UndefinedPositionError(self.name, 100, int(positions.max()))
         return x + positions.to(x.dtype).sin()[..., None]
 
 
