@@ -136,8 +136,8 @@ def test_a_cell_with_two_results_is_named_and_the_last_counts(tmp_path: Path) ->
     (found,) = load_records(folders, said.append)
     assert found.rows[0].value == 2.0
     assert said == [
-        "1 cells have different results in several folders, of cost; the last folder "
-        "counts"
+        "cells with different results in several folders: 1, of cost; the last folder "
+        "is used"
     ]
     load_records([folders[0], folders[0]], said.append)
     assert len(said) == 1

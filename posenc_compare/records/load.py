@@ -108,8 +108,8 @@ def _merged(folders: Iterable[Path], warn: Warn, *, arrays: bool) -> list[Record
                 found[record.key] = record
     if differing:
         warn(
-            f"{len(differing)} cells have different results in several folders, of "
-            f"{', '.join(sorted(set(differing.values())))}; the last folder counts"
+            f"cells with different results in several folders: {len(differing)}, of "
+            f"{', '.join(sorted(set(differing.values())))}; the last folder is used"
         )
     return [*found.values()]
 
