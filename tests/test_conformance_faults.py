@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from posenc_compare.check import Outcome, Subject, run_check
-from posenc_compare.check.checks import ContractError, expect_close
+from posenc_compare.check.checks import ContractError, expect_close, explain
 from posenc_compare.check.global_state import preserve_state, process_state
 from posenc_compare.check.harness import normal
 from posenc_compare.registry import add_plugin
+from posenc_compare.schemes.rope import Rope
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
 
@@ -164,14 +165,16 @@ def test_a_wrong_gradient_is_told_in_one_line() -> None:
 
 def test_an_error_inside_a_scheme_names_its_line() -> None:
     lines = Path(FAULTY).read_text().splitlines()
-    line = next(i for i, text in enumerate(lines, 1) if "raise IndexError" in text)
+    line = next(i for i, text in enumerate(lines, 1) if "too many" in text)
     found = [outcome("faulty_raises", code) for code in ("C05", "C12", "C13", "C24")]
-    start = f"IndexError in embed (nonconforming_schemes.py:{line}): too many lines and"
+    start = f"RuntimeError in embed (nonconforming_schemes.py:{line}): too many lines and"
     assert {o.cause for o in found[:3]} == {found[0].cause}
     assert found[0].cause.startswith(start)
     assert found[0].cause.endswith((" and ...", " words ..."))
     assert found[0].detail == f"{found[0].cause} (smallest input: length 0)"
     assert len(found[0].detail) <= 300
+    advice = "beyond its last position a scheme raises UndefinedPositionError"
+    assert explain(IndexError("9"), Rope) == f"IndexError: 9; {advice}"
     assert found[3].state == "passed"  # what fails in a call is not its import's fault
 
 

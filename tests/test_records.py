@@ -174,6 +174,7 @@ def test_numbers_of_any_library_are_kept(
         ("Row('a', '1.5')", "value of a row must be a number, got '1.5'"),
         ("Row('a', np.ones(2))", "value of a row must be a number, got array([1., 1.]"),
         ("Row('a', 1j)", "value of a row must be a number, got 1j"),
+        ("Row('a', 1, case=3)", "case of a row must be text, got 3"),
         ("Row('a', 1, 'x')", "x of a row must be a number, got 'x'"),
         ("Row('b', 1)", "row 'b', case '', x None must be of a quantity of the mea"),
         ("Row('c', 1)", "row 'c', case '', x None must have a finite x on a curve"),

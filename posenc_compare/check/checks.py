@@ -157,6 +157,8 @@ def explain(fault: Exception, scheme: type[Scheme]) -> str:
     said = " ".join(str(fault).split())
     if not isinstance(fault, ContractError):
         said = f"{type(fault).__name__}{place(fault, scheme)}: {said}"
+    if isinstance(fault, IndexError):
+        said += "; beyond its last position a scheme raises UndefinedPositionError"
     if len(said) > LONGEST:
         said = said[:LONGEST].rpartition(" ")[0] + " ..."
     return said

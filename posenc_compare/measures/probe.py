@@ -6,15 +6,32 @@ stand in a sequence, or in the cells of a grid, row by row.
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from einops import rearrange
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Session
+from posenc_compare.errors import NonFiniteError
 from posenc_compare.schemes import Call, Geometry, Scheme, Variant, check_axes
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.seeds import stream_seed
+
+
+class ProbeSession(Session):
+    """A forward pass over a probe."""
+
+    def logits(self, *given: Any, **named: Any) -> Tensor:
+        """Return the logits of `Session.logits`, of which -inf alone hides a key.
+
+        Raises:
+            NonFiniteError: if a logit is NaN or inf.
+        """
+        found = super().logits(*given, **named)
+        if not (found < torch.inf).all():
+            raise NonFiniteError("logits must be finite where no mask hides a key")
+        return found
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,7 @@ class Probe(ProbeSetting):
         mask = Mask(causal=hidden if causal is None else causal)
         generator = self.generator("ids")
         # A list of one lets a scheme that differs by layer act alike in all layers.
-        return Session([scheme], positions, mask=mask, generator=generator, fed=fed)
+        return ProbeSession([scheme], positions, mask=mask, generator=generator, fed=fed)
 
     def queries_of(self, scheme: Scheme, x: Tensor, purpose: str = "query") -> Tensor:
         """Return `heads_of`, as large as the scheme's paper starts queries."""

@@ -126,6 +126,11 @@ def _plain(row: Row, measure: Measure) -> Row:
             f"{measure.name}: {name} of a row must be a number, got {value!r:.40}"
         )
 
+    for name, text in (("case", row.case), ("note", row.note)):
+        if not isinstance(text, str):
+            raise ConfigError(
+                f"{measure.name}: {name} of a row must be text, got {text!r:.40}"
+            )
     return replace(row, value=number("value", row.value), x=number("x", row.x))
 
 

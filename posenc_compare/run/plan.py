@@ -12,7 +12,9 @@ from posenc_compare.registry import SCHEMES, SETTINGS
 from posenc_compare.run.choices import Settings
 from posenc_compare.run.devices import graphics
 from posenc_compare.settings.setting import Setting
+from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.tasks.drawn import check_length
 from posenc_compare.validate import check_text
 from posenc_compare.variants import Variant
 
@@ -45,6 +47,9 @@ def plan(
             f"{len(variants)} variants, {len(measures)} measures, "
             f"{len(settings.trainings)} tasks, {len(settings.seeds)} seeds"
         )
+    for setting in used:
+        if isinstance(setting, Training):
+            check_length(setting)
     resolved = {setting: setting.resolve(load_corpus) for setting in used}
     return [
         Cell(

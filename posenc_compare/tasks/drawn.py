@@ -6,14 +6,17 @@ length holds; in a test it is the largest that the test length holds.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import TASKS
 from posenc_compare.settings.seeds import stream_seed
+from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch, Task
 
 PAD = 0
@@ -93,3 +96,33 @@ class Drawn(Task):
 def size(largest: int, rng: np.random.Generator, *, fixed: bool, least: int = 1) -> int:
     """Return the largest size, or one drawn from the least to the largest."""
     return largest if fixed else int(rng.integers(min(least, largest), largest + 1))
+
+
+def check_length(setting: Training) -> None:
+    """Refuse a training length that holds no sequence of a drawn task of this package.
+
+    Raises:
+        ConfigError: if no token counts in any sequence, or none can be drawn.
+    """
+    entry = TASKS.entry(setting.task)
+    if not (TASKS.owns(entry.module) and issubclass(entry.item, Drawn)):
+        return
+    if _holds(setting.length, setting):
+        return
+    longer = range(setting.length + 1, 2 * setting.length + 32)
+    length = next(length for length in longer if _holds(length, setting))
+    raise ConfigError(
+        f"length must hold a sequence of {setting.task}, got {setting.length}; "
+        f"--set length={length} would work",
+        field="length",
+    )
+
+
+def _holds(length: int, setting: Training) -> bool:
+    """Return whether the longest sequence of a length has a token that counts."""
+    few = replace(setting, length=length, longest=1, test_bytes=length)
+    try:
+        batch = TASKS.get(setting.task)(few).test(length)
+    except (IndexError, ValueError):
+        return False
+    return batch.weights is None or bool(batch.weights.any())

@@ -1,7 +1,8 @@
 """Shapes: output where one shape lies from another in an image.
 
 The answer depends on positions alone: all images hold the same kinds of tokens. It is
-the same at every size of the grid, and on wider and higher grids.
+the same at every size of the grid, and on wider and higher grids. With fewer than four
+rows or columns, both shapes of some images lie in one of them.
 """
 
 import numpy as np

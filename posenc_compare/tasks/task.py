@@ -106,11 +106,21 @@ def check_task(task: Task) -> None:
         for case, other in task.variations(length).items():
             check_batch(f"{name}: variation {case!r}", other, length, name)
         for case, floor in task.floors(length).items():
-            if floor.shape != batch.tokens.shape:
+            wanted = tuple(batch.tokens.shape)
+            if not isinstance(floor, Tensor) or floor.shape != wanted:
+                tensor = isinstance(floor, Tensor)
+                got = tuple(floor.shape) if tensor else type(floor).__name__
                 raise PluginError(
-                    f"{name}: floor {case!r} must be {tuple(batch.tokens.shape)}, got "
-                    f"{tuple(floor.shape)}"
+                    f"{name}: floor {case!r} must be a tensor {wanted}, got {got}"
                 )
+    known, count = task.documents, len(tests[max(tests)].tokens)
+    listed = isinstance(known, list | tuple)
+    if not listed or len(known) not in (0, count):
+        got = len(known) if listed else type(known).__name__
+        raise PluginError(
+            f"{name}: documents must be a list of {count} numbers, one for each "
+            f"sequence of the longest test, got {got}"
+        )
 
 
 def check_batch(

@@ -28,7 +28,7 @@ def evaluate(
 
     Returns:
         `(sequence, length)` float32, on the CPU; 0 at places before the first that
-        counts in any sequence, so far as they are not read.
+        counts in any sequence, so far as they are not read. It is NaN where a logit is.
     """
     model.eval()
     device = model.embedding.weight.device
@@ -47,7 +47,8 @@ def evaluate(
         # As many places as ever: for a few, torch would round the losses otherwise.
         logits = F.pad(logits, (0, 0, first, 0))
         if score == "accuracy":
-            scores = (logits.argmax(dim=-1) == wanted).float()
+            right = (logits.argmax(dim=-1) == wanted).float()
+            scores = right.masked_fill(~logits.isfinite().all(dim=-1), torch.nan)
         else:
             losses = F.cross_entropy(logits.float().mT, wanted, reduction="none")
             scores = losses / math.log(2)

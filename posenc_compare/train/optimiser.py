@@ -84,7 +84,8 @@ def acts_on(scheme: Scheme) -> dict[nn.Parameter, Target]:
     if not parameters:
         return {}
     draw = torch.Generator().manual_seed(0)
-    x = torch.randn(1, TOKENS, scheme.geometry.model_dim, generator=draw)
+    count = min(TOKENS, scheme.geometry.length)
+    x = torch.randn(1, count, scheme.geometry.model_dim, generator=draw)
     x = x.to(parameters[0])
     twin = copy.deepcopy(scheme)  # what a scheme counts is its own
     felt, left = _felt(twin, x), _felt(twin, torch.zeros_like(x))
@@ -98,7 +99,7 @@ def acts_on(scheme: Scheme) -> dict[nn.Parameter, Target]:
 def _felt(scheme: Scheme, x: Tensor) -> list[Tensor]:
     """Return which numbers of each trained parameter change tokens or their state."""
     parameters = [p for p in scheme.parameters() if p.requires_grad]
-    positions = torch.arange(TOKENS, device=x.device)
+    positions = torch.arange(x.shape[1], device=x.device)
     if scheme.facts.axes > 1:
         positions = positions[:, None].expand(-1, scheme.facts.axes)
     made = [scheme.embed(x, positions), scheme.token_state(x)]

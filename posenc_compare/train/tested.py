@@ -13,6 +13,7 @@ from posenc_compare.train.trainer import Trainer
 
 KEPT = "tested."  # of a tensor in a checkpoint; behind it the length and the case
 MANY = 160  # times that the tokens of a test are read, at the most
+WINDOWS = 3  # times as many per token of the training length, if windows move by one
 
 
 class Tests:
@@ -24,7 +25,8 @@ class Tests:
         self.trainer = trainer
         self.score = score
         self.lengths = set(map(str, lengths))
-        self.limit = trainer.most + MANY * (4 * tokens + 4096)
+        times = MANY + WINDOWS * trainer.setting.length
+        self.limit = trainer.most + times * (4 * tokens + 4096)
         self._kept: dict[str, Tensor] = {}
 
     def resume(self, progress: Progress) -> None:

@@ -54,11 +54,13 @@ class Trainer:
         self.look = LOOK if self.device.type == "cuda" else 1
 
     def train(self, progress: Progress) -> list[float]:
-        """Train in place, from the step that was reached before.
+        """Train in place, from the step or the checkpoint that was reached before.
 
         Returns:
             The training loss of every step, in bits per token.
         """
+        if not (self.done or progress.checkpoints.refused):
+            progress(progress.checkpoints.load(self.restore, self.most)[0])
         self.model.train()
         for step in range(self.done, self.setting.steps):
             self._drop(step)

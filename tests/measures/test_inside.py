@@ -232,6 +232,14 @@ def test_numbers_of_a_scheme_that_has_none_give_a_reason() -> None:
         assert coded["token_size", None, case] == pytest.approx(wanted, rel=1e-9)
 
 
+@pytest.mark.parametrize("scheme", ["rope_2d", "rope_dinov3"])
+def test_rotations_of_two_axes_have_no_use_of_pairs(scheme: str) -> None:
+    setting = replace(SETTING, task="grid_lookup")
+    result = inside(*parse_variants(scheme), setting, Progress())
+    (pairs,) = (row for row in result.rows if row.quantity == "slow_pairs")
+    assert (pairs.value, pairs.note) == (None, "no plain rotation")
+
+
 def test_maps_are_those_of_the_trained_scheme() -> None:
     arrays = measured("learned")["arrays", None, ""]
     (similarity,) = torch.tensor(arrays["trained_similarity"])

@@ -333,7 +333,7 @@ class Raises(Scheme):
     """Raise an error of many lines."""
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        raise IndexError("too many\nlines " + "and words " * 100)
+        raise RuntimeError("too many\nlines " + "and words " * 100)
 
 
 @register("faulty_unbuilt", family="bias", source="nobody 2026")

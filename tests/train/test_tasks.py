@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import PluginError
+from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import TASKS
+from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch, Task, check_task
@@ -141,6 +142,29 @@ def test_variations_and_floors_are_of_the_test_length(what: str) -> None:
         task.floors = lambda length: {"guess": short.weights[:, :1]}  # type: ignore
     with pytest.raises(PluginError, match=f"recall: {what} '(harder|guess)' must "):
         check_task(task)
+
+
+@pytest.mark.parametrize("documents", [[0, 0, 1], np.arange(256), None])
+def test_documents_are_those_of_the_longest_test(documents: Any) -> None:
+    task = task_of("recall")
+    task.documents = documents
+    with pytest.raises(PluginError, match="documents must be a list of 256 numbers"):
+        check_task(task)
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "works"),
+    [("grid_lookup", 10, 16), ("grid_lookup", 17, 20), ("passkey", 8, 9)]
+    + [("addition", 4, 5), ("copy", 1, 2), ("recall", 2, 3)],
+)
+def test_a_length_that_holds_no_sequence_is_refused(
+    name: str, length: int, works: int
+) -> None:
+    sizes: dict[str, Any] = {"tasks": name, "measures": "extrapolation"}
+    said = f"length must hold a sequence of {name}, got {length}; --set length={works} "
+    with pytest.raises(ConfigError, match=said):
+        plan_comparison("nope", **sizes, length=length)
+    assert plan_comparison("nope", **sizes, length=works).cells
 
 
 def test_a_task_that_tests_another_length_is_refused_before_training() -> None:

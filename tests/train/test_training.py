@@ -12,22 +12,24 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.schemes import AXES, SEQUENCE
-from support.trainings import small
+from support.trainings import SIZES, small
 from torch import Tensor
 
 from posenc_compare.errors import NonFiniteError, PluginError
 from posenc_compare.measures.extrapolation import extrapolation
+from posenc_compare.measures.inside import inside
 from posenc_compare.records.cells import Cell
 from posenc_compare.run.compute import compute
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.alibi import Alibi
 from posenc_compare.schemes.contract import schemes_for_length
+from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.setting import Norm
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import Corpus, load_corpus
 from posenc_compare.tasks.language import Language, next_bytes
 from posenc_compare.tasks.task import Batch, Task
-from posenc_compare.train.checkpoints import Checkpoints
+from posenc_compare.train.checkpoints import Checkpoints, Stopped
 from posenc_compare.train.decoder import Decoder
 from posenc_compare.train.evaluation import evaluate
 from posenc_compare.train.optimiser import acts_on, groups
@@ -438,19 +440,69 @@ def test_a_compiled_network_trains_to_the_same_losses(
     assert modes == ["reduce-overhead"]
 
 
-@pytest.mark.parametrize("length", [4, 8])
-def test_a_scheme_that_gives_nan_beyond_its_length_has_failed(
-    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
-) -> None:
+@pytest.fixture
+def nan_far_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the bias of `alibi` be NaN from the length that it is built for, or 40."""
+
     def bias(self: Alibi, offsets: Tensor) -> Tensor:
-        left = (self.geometry.length - offsets.abs()).double().log()
-        return (0 * left).expand(self.geometry.heads, -1)  # -inf at the length itself
+        left = (min(40, self.geometry.length) - offsets.abs()).double().log()
+        return (0 * left).expand(self.geometry.heads, -1)
 
     monkeypatch.setattr(Alibi, "offset_bias", bias)
-    setting = replace(small(tmp_path / "text.txt", longest=2), length=length)
-    record = compute(Cell(Variant("alibi"), "extrapolation", setting, 1), Progress())
+
+
+def expect_failed(measure: str, setting: Training | ProbeSetting) -> None:
+    record = compute(Cell(Variant("alibi"), measure, setting, 1), Progress())
     assert (record.status, record.rows) == ("failed", ())
-    assert "non-finite" in record.error
+    assert record.error.startswith("non-finite: ")
+
+
+@pytest.mark.usefixtures("nan_far_away")
+@pytest.mark.parametrize("length", [4, 8])
+@pytest.mark.parametrize("task", ["language", "parity", "copy"])
+def test_a_scheme_that_gives_nan_beyond_its_length_has_failed(
+    corpus: Corpus, tmp_path: Path, length: int, task: str
+) -> None:
+    setting = small(tmp_path / "text.txt", longest=2)
+    expect_failed("extrapolation", replace(setting, length=length, task=task))
+
+
+@pytest.mark.usefixtures("nan_far_away")
+@pytest.mark.parametrize(
+    "measure",
+    ["distance_decay", "far_keys", "perturbation", "shift_error", "uniqueness"],
+)
+def test_no_measure_takes_nan_for_a_hidden_key(measure: str) -> None:
+    expect_failed(measure, ProbeSetting(width=16, heads=2, positions=64))
+
+
+def test_every_measure_that_trains_resumes(tmp_path: Path) -> None:
+    setting = Training(**{**SIZES, "longest": 1, "steps": 6}, task="copy")
+    folder = tmp_path / "checkpoints" / "key"
+    folder.parent.mkdir()
+    steps: list[int] = []
+    at_once = Checkpoints(folder, 0.0, lambda: sum(steps) == 4)
+    with pytest.raises(Stopped):
+        inside(Variant("rope"), setting, Progress(steps.append, at_once))
+    whole = inside(Variant("rope"), setting, Progress())
+    again = Checkpoints(folder)
+    assert inside(Variant("rope"), setting, Progress(checkpoints=again)) == whole
+    assert again.resumed_from == 4
+
+
+def test_tests_with_windows_that_move_by_one_byte_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posenc_compare.train.tested.MANY", 20)
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 999)
+    setting = small(text, length=127, test_bytes=127 * 8)
+    found = []
+    for _ in range(2):
+        checkpoints = Checkpoints(tmp_path, 0.0)
+        extrapolation(Variant("nope"), setting, Progress(checkpoints=checkpoints))
+        found.append((checkpoints.resumed_from, checkpoints.refused))
+    assert found == [(0, []), (setting.steps, [])]
 
 
 class Saving(CheckpointStore):

@@ -122,12 +122,14 @@ def rotation_angles(scheme: Scheme, positions: Tensor) -> Tensor | None:
     """Return the angles by which a scheme, or the one inside it, rotates.
 
     Returns:
-        `(..., seq, pair)` float64, radians; None if the scheme is no rotation, or its
-        heads have angles of their own.
+        `(..., seq, pair)` float64, radians; None if the scheme is no rotation, its
+        heads have angles of their own, or its positions have other axes than these.
     """
     while isinstance(scheme, Wrapper):
         scheme = scheme.inner
     if not isinstance(scheme, Rotation) or scheme.per_head:
+        return None
+    if scheme.facts.axes > 1 and positions.shape[1:] != (scheme.facts.axes,):
         return None
     return scheme.angles(positions)
 
