@@ -167,7 +167,9 @@ def test_an_error_inside_a_scheme_names_its_line() -> None:
     lines = Path(FAULTY).read_text().splitlines()
     line = next(i for i, text in enumerate(lines, 1) if "too many" in text)
     found = [outcome("faulty_raises", code) for code in ("C05", "C12", "C13", "C24")]
-    start = f"RuntimeError in embed (nonconforming_schemes.py:{line}): too many lines and"
+    start = (
+        f"RuntimeError in embed (nonconforming_schemes.py:{line}): too many lines and"
+    )
     assert {o.cause for o in found[:3]} == {found[0].cause}
     assert found[0].cause.startswith(start)
     assert found[0].cause.endswith((" and ...", " words ..."))

@@ -101,12 +101,12 @@ def precision(variant: Variant, probe: Probe, progress: Progress) -> Result:
 
     Returns:
         Rows by first position and by case: the dtype, `autocast` (parameters in
-        float32; for `logit_error`, queries and keys in bfloat16) or `bfloat16 ids` (all is in bfloat16,
-        and so are the ids when they are made). `code_error` is of what is added to a
-        token, `phase_error` of the angle between a rotated pair and that of the first
-        token, `logit_error` of queries and keys of unit variance in every channel, or,
-        where a code is added to tokens, of exact projections. For a scheme that adds no
-        code, or is no plain rotation, one row says so.
+        float32; for `logit_error`, queries and keys in bfloat16) or `bfloat16 ids` (all
+        is in bfloat16, and so are the ids when they are made). `code_error` is of what
+        is added to a token, `phase_error` of the angle between a rotated pair and that
+        of the first token, `logit_error` of queries and keys of unit variance in every
+        channel, or, where a code is added to tokens, of exact projections. For a scheme
+        that adds no code, or is no plain rotation, one row says so.
     """
     if probe.grid:
         note = "measured in a sequence only"

@@ -87,7 +87,9 @@ class Probe(ProbeSetting):
         mask = Mask(causal=hidden if causal is None else causal)
         generator = self.generator("ids")
         # A list of one lets a scheme that differs by layer act alike in all layers.
-        return ProbeSession([scheme], positions, mask=mask, generator=generator, fed=fed)
+        return ProbeSession(
+            [scheme], positions, mask=mask, generator=generator, fed=fed
+        )
 
     def queries_of(self, scheme: Scheme, x: Tensor, purpose: str = "query") -> Tensor:
         """Return `heads_of`, as large as the scheme's paper starts queries."""

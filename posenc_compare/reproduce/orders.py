@@ -21,7 +21,7 @@ from posenc_compare.show.tasks import by_task, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p_of
 
-RANKS = "reciprocal_rank"  # over all tasks
+RANKS = "reciprocal_rank"  # of the exact match, over all tasks
 VERDICTS = ("agrees", "disagrees", "not separable", "not measured")
 
 
@@ -31,7 +31,7 @@ class Score:
 
     Attributes:
         scheme: with its options, as in `--schemes`.
-        quantity: its name; `reciprocal_rank` is over all tasks.
+        quantity: its name; `reciprocal_rank` is of the exact match, over all tasks.
         times: where on a curve, in training lengths; 0 off a curve.
         case: the condition it was measured under.
         task: that networks were trained on.
@@ -194,7 +194,7 @@ def _signs(records: list[Record]) -> dict[str, int]:
 def _values(score: Score, tasks: Mapping[str, list[Record]]) -> dict[int, float]:
     """Return a score by seed."""
     if score.quantity == RANKS:
-        ranks = reciprocal_ranks(tasks).itertuples()
+        ranks = reciprocal_ranks(tasks, "exact_match", score.times).itertuples()
         means = {mean.scheme: mean for mean in ranks}
         return dict(means[score.scheme].values) if score.scheme in means else {}
     found = {}

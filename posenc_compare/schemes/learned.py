@@ -24,7 +24,7 @@ class Learned(Scheme):
     Args:
         geometry: `length` rows of `model_dim` channels.
         length: rows of the table; 0 means the geometry's length.
-        std: standard deviation of the initial table; GPT-2 and BERT take 0.02.
+        std: standard deviation of the initial table; BERT takes 0.02, GPT-2 0.01.
     """
 
     def __init__(

@@ -15,8 +15,8 @@ from posenc_compare.records.quantities import Better
 from posenc_compare.registry import FAMILIES
 from posenc_compare.show.frame import Frame, Mean, values_of, with_values
 from posenc_compare.stats.order import most_common, order
-from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
-from posenc_compare.stats.rounding import NOTHING
+from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
+from posenc_compare.stats.rounding import NOTHING, difference
 
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
@@ -189,8 +189,8 @@ def _agree(one: Mean, other: Mean) -> bool:
 def floor_lines(column: Column) -> Iterator[str]:
     """Yield lines on schemes of a column that are no better than their best floor.
 
-    A scheme is better if its mean over common seeds is, and if the test of all pairs of
-    the schemes that have this floor shows a difference where seeds allow it.
+    A scheme is better if its mean over common seeds is, and if the test of all schemes
+    that have this floor against it shows a difference where seeds allow it.
     """
     models = [floor for floor in column.floors if floor.values]
     for group in dict.fromkeys(floor.schemes for floor in models):
@@ -199,9 +199,10 @@ def floor_lines(column: Column) -> Iterator[str]:
         best = min(own, key=lambda floor: column.sign * floor.mean)
         if not mine:
             continue
-        array = values_of([*mine.values(), best])
-        p = adjusted_p(array)[-1]
-        gaps = np.nansum(column.sign * (array[-1] - array), axis=1)  # above 0: better
+        array = values_of([best, *mine.values()])
+        gains = column.sign * difference(array[:1], array[1:])
+        p = adjusted_p_of(gains)
+        gaps = np.nansum(gains, axis=1)  # above 0: better
         if not np.isnan(p).all():  # too few seeds show no difference
             p = np.nan_to_num(p, nan=1.0)
         below = [name for i, name in enumerate(mine) if gaps[i] <= 0 or p[i] > ALPHA]

@@ -37,8 +37,15 @@ def page_name(task: str) -> str:
     return UNSAFE.sub("_", task)[:64]
 
 
-def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
+def reciprocal_ranks(
+    tasks: Mapping[str, list[Record]], quantity: str = AREA, times: int = 0
+) -> Frame:
     """Return the mean over tasks of 1 / rank, for each scheme that has all of them.
+
+    Args:
+        tasks: the records of each task.
+        quantity: what ranks go by; the greater is the better.
+        times: where on its curve, in training lengths; 0 off a curve.
 
     Ranks are among these schemes, by task and seed; a seed that one of them lacks on
     any task is left out. The best has rank 1, equal scores share the mean of their
@@ -50,15 +57,19 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
     known = [
         record
         for records in tasks.values()
-        if any(AREA in record.quantities for record in records)
+        if any(quantity in record.quantities for record in records)
         for record in records
     ]
     means = frame.means_of(known)
     long: Frame = frame.long_table(known)
     same = twins(repeatable_of(known, means))
-    scored = {record.measure for record in known if AREA in record.quantities}
+    scored = {record.measure for record in known if quantity in record.quantities}
     long = long[long["measure"].isin([*scored])]
-    score = long["value"].where(long["quantity"] == AREA)
+    there = long["quantity"] == quantity
+    if times:
+        lengths = {r.key: r.spec.setting.get("length") for r in known}
+        there &= long["x"] == times * long["record"].map(lengths)
+    score = long["value"].where(there)
     cells = score.groupby([long["seed"], long["task"], long["scheme"]]).max()
     table = cells.fillna(-math.inf).unstack()  # -inf: no result; NaN: no cell
     table = table.drop(columns=[label for label in same if label in table])

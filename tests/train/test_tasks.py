@@ -154,8 +154,10 @@ def test_documents_are_those_of_the_longest_test(documents: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "length", "works"),
-    [("grid_lookup", 10, 16), ("grid_lookup", 17, 20), ("passkey", 8, 9)]
-    + [("addition", 4, 5), ("copy", 1, 2), ("recall", 2, 3)],
+    [
+        *(("grid_lookup", 10, 16), ("grid_lookup", 17, 20), ("passkey", 8, 9)),
+        *(("addition", 4, 5), ("copy", 1, 2), ("recall", 2, 3)),
+    ],
 )
 def test_a_length_that_holds_no_sequence_is_refused(
     name: str, length: int, works: int
