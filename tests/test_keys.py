@@ -295,6 +295,79 @@ def test_an_edit_of_a_plugin_moves_the_keys_of_what_it_changes(
     assert {scheme for scheme in BOTH if key_of(scheme) != before[scheme]} == moves
 
 
+# Where a scheme finds `power`, which it does not name.
+TABLE = "TABLE = {}\n\ndef kind(f):\n    return TABLE.setdefault(f.__name__, f)\n"
+POWER = "def power(x):\n    return x**0.5\n"
+HIDDEN = {
+    "a table that its decorator fills": f"{TABLE}@kind\n{POWER}",
+    "a table that a call fills": f"{TABLE}{POWER}_ = kind(power)\n",
+    "a decorator named as ours": "import types\n"
+    f"{TABLE}OWN = types.SimpleNamespace(register=lambda name: kind)\n"
+    f"@OWN.register('power')\n{POWER}",
+    "the subclasses of a class": "class Kind:\n    pass\n\n"
+    f"class Power(Kind):\n    @staticmethod\n    {POWER.replace('  r', '      r')}\n"
+    "TABLE = Kind.__subclasses__\n",
+    "all that its module defines": f"{POWER}TABLE = lambda: globals()\n",
+    "the else of TYPE_CHECKING": "from typing import TYPE_CHECKING\n"
+    "if TYPE_CHECKING:\n    TABLE = {}\nelse:\n    TABLE = {1: lambda x: x**0.5}\n",
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+def test_code_that_a_plugin_finds_without_naming_it_counts(
+    way: str, plugin: Any
+) -> None:
+    text = HIDDEN[way] + PLAIN + "    found = TABLE\n"
+    plugin(text)
+    before = key_of(ONE)
+    assert text.count("x**0.5") == 1
+    plugin(text.replace("x**0.5", "x**0.7"))
+    assert key_of(ONE) != before
+    plugin(text + "if __name__ == '__main__':\n    print(1)\n")
+    assert key_of(ONE) == before
+
+
+@pytest.mark.parametrize(
+    ("files", "entry"),
+    [
+        ("helpers.py lab.py", "lab"),
+        ("helpers.py lab.py", "lab.py"),
+        ("utils/helpers.py lab.py", "lab.py"),
+        ("helpers.py lab/one.py", "lab/one.py"),
+        ("base/helpers.py lab/one.py", "lab.one"),
+    ],
+)
+@pytest.mark.parametrize("what", ["gain", "Base", "*"])
+def test_every_file_that_a_plugin_imports_counts_unless_it_is_installed(
+    files: str,
+    entry: str,
+    what: str,
+    tmp_path: Path,
+    registered: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in [m for m in sys.modules if m.startswith("posenc_test_")]:
+        monkeypatch.delitem(sys.modules, module)
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    helper, plugin = (link / f"posenc_test_{file}" for file in files.split())
+    for path in (helper, plugin):
+        path.parent.mkdir(exist_ok=True)
+    base = PLAIN.replace("_one", "_base").replace("One", "Base")
+    helper.write_text(f"{base}    power = 1\n\n\ndef gain():\n    return 1\n")
+    name = ".".join(helper.relative_to(link).with_suffix("").parts)
+    own = PLAIN if what == "gain" else PLAIN.replace("(Scheme)", "(Base)")
+    plugin.write_text(f"from {name} import {what}\n{own}    found = {what!r}\n")
+    monkeypatch.syspath_prepend(str(link))
+    entry = f"posenc_test_{entry}"
+    registered(link / entry if entry.endswith(".py") else entry)
+    before = key_of(ONE)
+    helper.write_text(helper.read_text().replace("1", "2"))
+    sources.forget()
+    assert key_of(ONE) != before
+
+
 @pytest.mark.parametrize(
     ("old", "new", "moves"),
     [

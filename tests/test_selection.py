@@ -10,6 +10,7 @@ from support.shown import refusal
 
 import posenc_compare as pc
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import load_records, sound
 from posenc_compare.records.selection import Selection, newest
 
@@ -102,13 +103,44 @@ def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
         coded(1, code="a", label="alibi"),
     ]
     folder = stored(tmp_path / "run", records)
-    hidden = "2 records of older code are not shown: rope"
+    hidden = "2 records of other code are not shown: rope"
     with pytest.warns(UserWarning, match=hidden):
         kept = pc.load(folder).records
     codes = {(one.label, one.spec.scheme.code[0]) for one in kept}
     assert (len(kept), codes) == (3, {("rope", "b"), ("alibi", "a")})
     with pytest.warns(UserWarning, match="several versions of a scheme"):
         assert len(load_records(folder)) == 5
+
+
+def test_the_code_that_is_run_counts_where_a_newer_one_was_taken_back() -> None:
+    old, new, other = sound(
+        [coded(1, code="a"), coded(2, code="b"), coded(3, code="c", label="alibi")]
+    )
+    assert newest([old, new, other]) == [new, other]
+    assert newest([old, new, other], {old.key}) == [old, other]
+
+
+@pytest.mark.parametrize(
+    ("options", "differ"),
+    [
+        (({"slope": 0.5}, {"slope": 2.0}), True),
+        (({}, {"slope": 2.0}), True),
+        (({"inner": "alibi"}, {"inner": "rope"}), False),  # whose code counts with it
+    ],
+)
+def test_a_sweep_of_options_names_code_that_was_edited_between(
+    options: Any, differ: bool
+) -> None:
+    records = []
+    for code, some in zip("ab", options, strict=True):
+        label = f"mine:{some}" if some else "mine"
+        one = coded(1, code=code, label=label)
+        one["spec"]["scheme"] |= {"name": "mine", "options": some}
+        records.append(one)
+    warned: list[str] = []
+    labelled = label_settings(sound(records), warned.append)
+    assert bool(warned) is differ
+    assert all("[scheme_code=" in one.label for one in labelled) is differ
 
 
 def test_a_lost_record_of_newer_code_hides_no_result() -> None:
@@ -225,5 +257,5 @@ def test_records_that_are_hidden_are_counted(labels: str, more: str) -> None:
     lines: list[str] = []
     Selection().of(sound(records), lines.append)
     (line,) = lines
-    said = f"{len(labels)} records of older code are not shown: a, b, c, d, e{more}"
+    said = f"{len(labels)} records of other code are not shown: a, b, c, d, e{more}"
     assert line == said

@@ -40,7 +40,8 @@ def say_stopped(comparison: "Comparison", store: "Store", stopped_by: str) -> No
     """Print what a run that was stopped has left to do, and how to go on."""
     left, cells = len(comparison.missing(store)), len(comparison.cells)
     say(f"stopped by {stopped_by}: {left} of {cells} cells are missing")
-    say(f"`posenc-compare table {store.folder}` shows the records so far")
+    folder = shlex.quote(str(store.folder))
+    say(f"`posenc-compare table {folder}` shows the records so far")
     say_how_to_go_on()
 
 

@@ -1,5 +1,6 @@
 """The commands that compute a comparison and show it."""
 
+import shlex
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -164,7 +165,7 @@ def _show_results(
     """Print tables, write everything that is not new, and count records by status."""
     from posenc_compare.records.labels import label_settings
     from posenc_compare.records.load import read_folder
-    from posenc_compare.records.selection import Selection
+    from posenc_compare.records.selection import Selection, newest
     from posenc_compare.show.plots.drawing import draw_all, undrawn
     from posenc_compare.show.scorecard import scorecard
     from posenc_compare.show.tables import write_tables
@@ -178,15 +179,18 @@ def _show_results(
     else:
         show_tables(records, format)
     # This call reports settings that differ.
-    everything = label_settings(Selection().of(found, say), say)
+    everything = label_settings(Selection().of(found, say, keys), say)
+    shown = {record.key for record in everything}
     # This table is written last of all that is shown.
-    if store.newer(store.folder / "table.tex") or undrawn(store.folder):
+    other = any(record.key not in shown for record in newest(found))
+    if other or store.newer(store.folder / "table.tex") or undrawn(store.folder):
         for path in draw_all(everything, store.folder, say):
             say(str(path))
         write_tables(everything, store.folder)
+    folder = shlex.quote(str(store.folder))
     say(
-        f"tables and plots in {store.folder}; `posenc-compare report "
-        f"{store.folder}` writes one HTML file"
+        f"tables and plots in {store.folder}; `posenc-compare report {folder}` writes "
+        f"one HTML file"
     )
     return Counter(record.status for record in records)
 

@@ -37,8 +37,8 @@ def label_settings(
 
     Settings are compared among all records of one kind of setting and one task, which
     no label says; the version and the code of a measure among its records; the code of
-    a scheme among those of one label; the processor among the seeds of one mean, and
-    among all records of a measure of times.
+    a scheme among those whose options differ in numbers alone; the processor among the
+    seeds of one mean, and among all records of a measure of times.
 
     `warn` is called with a line for each kind of code or processor that differs. `but`
     names settings that labels leave out.
@@ -141,12 +141,14 @@ def _settings(record: Record) -> dict[tuple[str, ...], str]:
     if settings["grid"]:  # says as much as these
         settings |= {"positions": "", "tokens": ""}
     scheme = [spec.scheme.name, record.family, spec.scheme.options]
+    words = {k: v for k, v in spec.scheme.options.items() if isinstance(v, str)}
+    alike = json.dumps([spec.scheme.name, words], sort_keys=True)
     found = {
         **{(record.task, spec.kind, name): str(v) for name, v in settings.items()},
         (record.measure, "version"): str(spec.measure.version),
         (record.measured, "measure_code"): spec.measure.code,
         (record.label, "scheme"): json.dumps(scheme, sort_keys=True),
-        (record.label, "scheme_code"): spec.scheme.code,
+        (alike, "scheme_code"): spec.scheme.code,
     }
     if cpu := _cpu(record):
         # Scores of schemes may come from two processors, but not the seeds of a mean,

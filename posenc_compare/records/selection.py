@@ -1,7 +1,7 @@
 """Which of the records in some folders are shown."""
 
 import fnmatch
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from posenc_compare.errors import ConfigError
@@ -31,10 +31,16 @@ class Selection:
     tasks: str = ""
     baseline: str = ""
 
-    def of(self, records: list[Record], warn: Callable[[str], object]) -> list[Record]:
-        """Return the records that are shown, of the newest code alone.
+    def of(
+        self,
+        records: list[Record],
+        warn: Callable[[str], object],
+        current: Collection[str] = (),
+    ) -> list[Record]:
+        """Return the records that are shown, each of one code alone.
 
-        `warn` is called with a line if this hides some of them.
+        It is that of the keys in `current`, else the one that was run last. `warn` is
+        called with a line if this hides some records.
         """
         chosen = _matching("scheme", self.schemes, records, _scheme_names)
         keys = {record.key for record in chosen}
@@ -44,13 +50,13 @@ class Selection:
             ("task", self.tasks, lambda r: (r.task,) if r.task else ()),
         ):
             records = _matching(name, text, records, names_of)
-        kept = newest(records)
+        kept = newest(records, current)
         if len(kept) < len(records):
             shown = {record.key for record in kept}
             hidden = {r.label: None for r in records if r.key not in shown}
             more = f", and {len(hidden) - NAMED} more" if len(hidden) > NAMED else ""
             warn(
-                f"{len(records) - len(kept)} records of older code are not shown: "
+                f"{len(records) - len(kept)} records of other code are not shown: "
                 f"{', '.join([*hidden][:NAMED])}{more}"
             )
         return kept
@@ -60,18 +66,19 @@ class Selection:
         return record.label == self.baseline or self.baseline.startswith(name)
 
 
-def newest(records: Iterable[Record]) -> list[Record]:
+def newest(records: Iterable[Record], current: Collection[str] = ()) -> list[Record]:
     """Return the records without those that other code has made anew since.
 
     Of the records of one scheme with one measure, task and setting, those stay that
-    have the highest `numbers` and the code with which the last of them was begun. A
-    record that was lost replaces none.
+    have a code of the keys in `current`. Without one, they are those with the highest
+    `numbers` and the code with which the last of them was begun. A record that was lost
+    replaces none.
     """
     records = list(records)
-    last: dict[Texts, tuple[bool, int, str, Texts]] = {}
+    last: dict[Texts, tuple[bool, bool, int, str, Texts]] = {}
     for record in records:
         row, code = _table_row(record), _code(record)
-        made = record.status != "lost", record.spec.numbers
+        made = record.status != "lost", record.key in current, record.spec.numbers
         found = *made, record.provenance.text("started"), code
         last[row] = max(last.get(row, found), found)
     return [r for r in records if last[_table_row(r)][-1] == _code(r)]

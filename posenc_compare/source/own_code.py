@@ -2,24 +2,27 @@
 
 It is the definition under its decorator, with every definition that this one names in
 its own module and in files of other schemes, measures or tasks. A plugin counts with
-all modules of its own package that it imports. What this package shares (attention,
-trainer, helpers) counts by `NUMBERS` alone. All is read with `ast`. Layout, docstrings,
-error messages, names of definitions and places of files do not count.
+all modules that it imports, other than those of Python and of installed packages. It
+also counts with what its modules do at import: a call of own code may fill a table that
+the definition reads. What this package shares (attention, trainer, helpers) counts by
+`NUMBERS` alone. All is read with `ast`. Layout, docstrings, error messages, names of
+definitions and places of files do not count.
 """
 
 import ast
+import builtins
 import copy
 import functools
 import hashlib
 import json
-from collections.abc import Callable
+import sysconfig
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from posenc_compare.registry import Entry
 from posenc_compare.source.files import (
     OURS,
-    PLUGIN,
     file_of,
     imported_from,
     read,
@@ -34,6 +37,9 @@ DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
 SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
 DECLARED = {"source", "real", "own_text"}  # the paper, and what a scheme refuses
+WHOLE = {"globals", "vars"}  # with these, code may reach all that its module defines
+INSTALLED = {"site-packages", "dist-packages"}  # folders of packages
+BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
 
 Form = object  # of JSON
 Words = Callable[[ast.expr], Form]
@@ -48,7 +54,8 @@ class Module:
         definitions: top-level functions, classes and assignments, by name.
         imports: module and name that a name stands for; no name for a module.
         imported: names of modules, and of what may be one.
-        effects: all other statements, which run whatever is used of the file.
+        effects: all other statements, which run whatever is used of the file; of a
+            plugin also definitions that call own code at import.
         is_built_in: whether it belongs to this package.
     """
 
@@ -63,17 +70,64 @@ class Module:
         self.is_built_in = name.split(".")[0] == OURS
         tree = tree_of(read(path))
         for statement in tree.body:
-            names = defines(statement)
-            for one in names:
+            for one in defines(statement):
                 self.definitions.setdefault(one, []).append(statement)
-            if not names and not is_silent(statement):
-                self.effects.append(statement)
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
                     self._bind(node, alias)
                 if isinstance(node, ast.Import):
                     self.imported += (alias.name for alias in node.names)
+        for statement in tree.body:
+            if not is_silent(statement) and self._acts(statement):
+                self.effects.append(statement)
+
+    def declares(self, statement: ast.stmt) -> bool:
+        """Return whether a statement declares a scheme, a measure or a task."""
+        return any(
+            name.split(".")[-1] in DECORATORS and self._is_ours(name)
+            for name in called_decorators(statement)
+        )
+
+    def _is_ours(self, name: str) -> bool:
+        """Return whether a dotted name is of this package."""
+        root = name.split(".")[0]
+        bound = self.imports.get(root, [])
+        if not bound and root not in self.definitions:
+            bound = self.imports.get("*", [])
+        return any(module.split(".")[0] == OURS for module, _ in bound)
+
+    def _acts(self, statement: ast.stmt) -> bool:
+        """Return whether a statement runs own code at import, or is no definition.
+
+        A class does if it has a base of its own, which may have `__init_subclass__`.
+        """
+        if not defines(statement):
+            return True
+        if self.is_built_in or self.declares(statement):
+            return False
+        match statement:
+            case ast.ClassDef(bases=bases, keywords=words, decorator_list=decorators):
+                return bool(words) or any(map(self._is_own, [*bases, *decorators]))
+            case ast.FunctionDef(decorator_list=decorators):
+                return any(map(self._is_own, decorators))
+            case ast.AsyncFunctionDef(decorator_list=decorators):
+                return any(map(self._is_own, decorators))
+        calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+        return any(self._is_own(call.func) for call in calls)
+
+    def _is_own(self, node: ast.expr) -> bool:
+        """Return whether an expression begins with a name that may be own code."""
+        while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+            node = node.value if not isinstance(node, ast.Call) else node.func
+        if not isinstance(node, ast.Name):
+            return True
+        if node.id in self.definitions:
+            return True
+        modules = [module for module, _ in self.imports.get(node.id, [])]
+        if not modules and not hasattr(builtins, node.id):
+            modules = [module for module, _ in self.imports.get("*", [])]
+        return any(map(is_local, modules))
 
     def _bind(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> None:
         """Keep what an import binds: the name, its module, and its name in there."""
@@ -91,9 +145,31 @@ def is_silent(statement: ast.stmt) -> bool:
     match statement:
         case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
             return True
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+        case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=[]):
             return True
+        case ast.If(
+            test=ast.Compare(ast.Name("__name__"), [ast.Eq()], [ast.Constant()]),
+            orelse=[],
+        ):
+            return True  # of a script
     return False
+
+
+def is_local(module: str) -> bool:
+    """Return whether a module is neither Python's, nor ours, nor an installed one."""
+    top, path = module.split(".")[0], file_of(module)
+    if path is None or top == OURS or top in BY_VERSION:
+        return False
+    real = path.resolve()
+    stdlib = Path(sysconfig.get_path("stdlib")).resolve()
+    return not (real.is_relative_to(stdlib) or INSTALLED.intersection(real.parts))
+
+
+def called_decorators(statement: ast.stmt) -> Iterator[str]:
+    """Yield the dotted names of decorators with arguments."""
+    for one in getattr(statement, "decorator_list", []):
+        if isinstance(one, ast.Call):
+            yield ast.unparse(one.func)
 
 
 def defines(statement: ast.stmt) -> list[str]:
@@ -116,7 +192,6 @@ class Reader:
 
     def __init__(self, module: str, path: Path) -> None:
         self.top = module.split(".")[0]
-        self.beside = path.parent if module.startswith(PLUGIN) else None
         self.statements: list[tuple[ast.stmt, Module]] = []
         self.files: list[Path] = []
         self._modules: dict[str, Module | None] = {module: _module(module, path)}
@@ -147,10 +222,24 @@ class Reader:
             return [self._refer(*target) for target in place.imports[name]]
         if not name or name == "*":
             every = [s for some in place.definitions.values() for s in some]
-            return self._index(place, "", [s for s in every if not is_registered(s)])
+            return self._index(place, "", [s for s in every if not place.declares(s)])
+        if module := self._starred(place, name):
+            return self._refer(module, name)
         if self._own(f"{module}.{name}"):
             return self._refer(f"{module}.{name}", "")
         return name
+
+    def _starred(self, place: Module, name: str) -> str:
+        """Return the own module from which an `import *` binds a name, or ""."""
+        todo, seen = [*place.imports.get("*", [])], {place.name}
+        while todo:
+            module, _ = todo.pop()
+            if module not in seen and (other := self._own(module)):
+                if name in other.definitions or name in other.imports:
+                    return module
+                todo += other.imports.get("*", [])
+            seen.add(module)
+        return ""
 
     def _index(self, place: Module, name: str, statements: list[ast.stmt]) -> Form:
         key = (place.name, name)
@@ -179,6 +268,10 @@ class Reader:
             case ast.Name(id=name):
                 if name in place.definitions or name in place.imports:
                     return self._refer(place.name, name)
+                if self._starred(place, name):
+                    return self._refer(place.name, name)
+                if name in WHOLE and not place.is_built_in:
+                    return [name, self._refer(place.name, "")]
                 return name
             case ast.Attribute():
                 return self._dotted(place, node)
@@ -223,10 +316,7 @@ class Reader:
             return None
         if top == OURS:
             return _module(name, path) if registers(path) else None
-        own = top == self.top
-        if self.beside:
-            place = self.beside / top
-            own |= file_of(top) in (place.with_suffix(".py"), place / "__init__.py")
+        own = top == self.top or (self.top != OURS and is_local(name))
         return _module(name, path) if own else None
 
 
@@ -265,13 +355,9 @@ def registers(path: Path) -> bool:
 
 
 def is_registered(statement: ast.stmt) -> bool:
-    """Return whether a statement declares a scheme, a measure or a task."""
-    calls = [
-        one.func
-        for one in getattr(statement, "decorator_list", [])
-        if isinstance(one, ast.Call)
-    ]
-    return any(ast.unparse(call).split(".")[-1] in DECORATORS for call in calls)
+    """Return whether a statement of this package declares something."""
+    names = called_decorators(statement)
+    return any(name.split(".")[-1] in DECORATORS for name in names)
 
 
 def form(node: object, word: Words) -> Form:
