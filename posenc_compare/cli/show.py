@@ -102,8 +102,8 @@ def _code_of(
     probe = Probe(width=width, heads=heads, positions=positions)
     try:
         code = code_of(probe.build(variant, length), probe)
-    except NoCodeError as error:
-        raise NoCodeError(f"{label}: {error}") from error
+    except (NoCodeError, NonFiniteError) as error:
+        raise type(error)(f"{label}: {error}") from error
     except PosencError:
         raise
     except Exception as error:  # of a plugin

@@ -14,8 +14,8 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from posenc_compare.errors import NoCodeError
-from posenc_compare.measures.probe import Probe
+from posenc_compare.errors import NoCodeError, NonFiniteError
+from posenc_compare.measures.probe import Probe, is_single_or_double
 from posenc_compare.schemes import HOOKS, Scheme
 from posenc_compare.schemes.contract import ask, ask_offsets
 
@@ -29,7 +29,8 @@ class Code:
     """The codes of `0 ... count - 1`.
 
     Attributes:
-        values: `(count, column)` in the probe's dtype.
+        values: `(count, column)` in the probe's dtype. In float32 and float64 they are
+            finite, but for -inf of a bias that hides keys.
         of: what is counted: positions, or distances.
         columns: what the columns are; heads, of a bias alone.
         sides: how many there are along each axis, in raster order.
@@ -39,6 +40,10 @@ class Code:
     of: Literal["position", "distance"]
     sides: tuple[int, ...]
     columns: Literal["channel", "head"] = "channel"
+
+    def __post_init__(self) -> None:
+        if is_single_or_double(self.values) and not (self.values < torch.inf).all():
+            raise NonFiniteError("codes must be finite, got NaN or inf")
 
     @property
     def origin(self) -> int:

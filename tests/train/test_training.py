@@ -472,8 +472,9 @@ def test_a_scheme_that_gives_nan_beyond_its_length_has_failed(
     "measure",
     ["distance_decay", "far_keys", "perturbation", "shift_error", "uniqueness"],
 )
-def test_no_measure_takes_nan_for_a_hidden_key(measure: str) -> None:
-    expect_failed(measure, ProbeSetting(width=16, heads=2, positions=64))
+def test_no_measure_takes_nan_for_a_number_or_a_hidden_key(measure: str) -> None:
+    for positions in (64, 256):
+        expect_failed(measure, ProbeSetting(width=16, heads=2, positions=positions))
 
 
 def test_every_measure_that_trains_resumes(tmp_path: Path) -> None:
