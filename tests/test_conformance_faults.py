@@ -175,7 +175,7 @@ def test_an_error_inside_a_scheme_names_its_line() -> None:
     assert found[0].cause.endswith((" and ...", " words ..."))
     assert found[0].detail == f"{found[0].cause} (smallest input: length 0)"
     assert len(found[0].detail) <= 300
-    advice = "beyond its last position a scheme raises UndefinedPositionError"
+    advice = "beyond its last position it must raise UndefinedPositionError"
     assert explain(IndexError("9"), Rope) == f"IndexError: 9; {advice}"
     assert found[3].state == "passed"  # what fails in a call is not its import's fault
 

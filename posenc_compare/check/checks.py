@@ -158,7 +158,7 @@ def explain(fault: Exception, scheme: type[Scheme]) -> str:
     if not isinstance(fault, ContractError):
         said = f"{type(fault).__name__}{place(fault, scheme)}: {said}"
     if isinstance(fault, IndexError):
-        said += "; beyond its last position a scheme raises UndefinedPositionError"
+        said += "; beyond its last position it must raise UndefinedPositionError"
     if len(said) > LONGEST:
         said = said[:LONGEST].rpartition(" ")[0] + " ..."
     return said

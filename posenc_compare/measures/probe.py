@@ -23,11 +23,11 @@ class ProbeSession(Session):
     """A forward pass over a probe."""
 
     def logits(self, *given: Any, **named: Any) -> Tensor:
-        """Return the logits of `Session.logits`, of which -inf alone hides a key.
+        """Return the logits of `Session.logits`, finite but for -inf of hidden keys.
 
         Raises:
-            NonFiniteError: if a logit is NaN or inf. Of a scheme in half precision,
-                where an overflow is a finding, these are returned.
+            NonFiniteError: if a logit is NaN or inf. In half precision, where an
+                overflow is a finding, these are returned.
         """
         found = super().logits(*given, **named)
         if is_single_or_double(given[1]) and not (found < torch.inf).all():
@@ -36,7 +36,7 @@ class ProbeSession(Session):
 
 
 def is_single_or_double(x: Tensor) -> bool:
-    """Return whether a tensor has float32 or wider numbers."""
+    """Return whether a tensor is in float32 or float64."""
     return x.dtype in (torch.float32, torch.float64)
 
 

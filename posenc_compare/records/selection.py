@@ -69,10 +69,9 @@ class Selection:
 def newest(records: Iterable[Record], current: Collection[str] = ()) -> list[Record]:
     """Return the records without those that other code has made anew since.
 
-    Of the records of one scheme with one measure, task and setting, those stay that
-    have a code of the keys in `current`. Without one, they are those with the highest
-    `numbers` and the code with which the last of them was begun. A record that was lost
-    replaces none.
+    Of the records of one scheme with one measure, task and setting, those stay whose
+    code is that of a key in `current`, or else those with the highest `numbers` and
+    the code of the record begun last. A record that was lost replaces none.
     """
     records = list(records)
     last: dict[Texts, tuple[bool, bool, int, str, Texts]] = {}

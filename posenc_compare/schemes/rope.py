@@ -1,12 +1,12 @@
 """Rotary position embedding (RoPE).
 
 Rotates each pair of query and key channels by an angle that grows with the position,
-so that, for given contents, the logits depend only on the offset of the two tokens.
+so that, for given contents, the logits depend only on the offset between two tokens.
 
 Formula: pair m of d / 2 at position p rotates by `p * base ** (-2 m / d)`.
 Source: Su et al. 2021, arXiv:2104.09864, section 3.2.2 and equation 34.
 Layout: `adjacent` pairs (0, 1), (2, 3), ... as in the paper; `half` pairs channel i
-with i + d/2, as GPT-NeoX and most released checkpoints. `fraction` rotates only the
+with i + d/2, as in GPT-NeoX and most released checkpoints. `fraction` rotates only the
 first channels of each head, with the frequencies spread over those (GPT-J, GPT-NeoX).
 Scaling: pi is arXiv:2306.15595; ntk, ntk_by_parts, ntk_dynamic and yarn are
 arXiv:2309.00071; llama3 is arXiv:2407.21783 and longrope arXiv:2402.13753, as in
@@ -32,18 +32,18 @@ class Rope(ScaledRotation):
         layout: which two channels make a pair.
         fraction: share of each head's channels that are rotated, in (0, 1].
         scaling: the rule that slows the rotations.
-        factor: of a scaling, how many times the original length may be read, at least
-            1. 0 means none, which longrope allows with a list of factors.
+        factor: of a scaling, how many times as long the text may become, at least 1.
+            0 means none, which longrope allows with a list of factors.
         original: of ntk_by_parts, yarn, llama3 and longrope, positions that were
             trained; 0 means the geometry's length.
-        alpha: of ntk_by_parts, yarn and llama3, rotations within the original length
-            up to which a pair is slowed by the whole factor.
-        beta: of these, rotations from which a pair keeps its frequency; 0 means as
-            published, 32 and for llama3 4.
+        alpha: of ntk_by_parts, yarn and llama3; pairs with at most so many rotations
+            within the original length are slowed by the whole factor.
+        beta: of these; pairs with at least so many keep their frequency. 0 means as
+            published: 32, or 4 for llama3.
         factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
-        truncate: of yarn, whether the passage between fast and slow pairs begins and
-            ends at whole pairs, as in the authors' code. GPT-OSS does not round.
-        attention: of yarn, the factor of cosines and sines; 0 means as published.
+        truncate: of yarn, whether the ramp between fast and slow pairs begins and ends
+            at integer indices, as in the authors' code. GPT-OSS does not round.
+        attention: of yarn, the factor on cosines and sines; 0 means as published.
             DeepSeek has 1 and multiplies all logits instead.
     """
 

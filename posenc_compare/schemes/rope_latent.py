@@ -53,7 +53,7 @@ class RopeLatent(ScaledRotation):
         factors: of longrope, the divisor of each pair.
         truncate: of yarn, whether the passage between fast and slow pairs begins and
             ends at whole pairs.
-        attention: of yarn, the factor of cosines and sines; 0 means as published.
+        attention: of yarn, the factor on cosines and sines; 0 means as published.
     """
 
     facts = Facts(mixes_heads=True)

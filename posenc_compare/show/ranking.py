@@ -189,8 +189,8 @@ def _agree(one: Mean, other: Mean) -> bool:
 def floor_lines(column: Column) -> Iterator[str]:
     """Yield lines on schemes of a column that are no better than their best floor.
 
-    A scheme is better if its mean over common seeds is, and if the test of all schemes
-    that have this floor against it shows a difference where seeds allow it.
+    A scheme is better if its mean over common seeds is, and if the test against this
+    floor, of all schemes that have it, shows a difference where seeds allow one.
     """
     models = [floor for floor in column.floors if floor.values]
     for group in dict.fromkeys(floor.schemes for floor in models):

@@ -44,7 +44,7 @@ def reciprocal_ranks(
 
     Args:
         tasks: the records of each task.
-        quantity: what ranks go by; the greater is the better.
+        quantity: what ranks go by; greater is better.
         times: where on its curve, in training lengths; 0 off a curve.
 
     Ranks are among these schemes, by task and seed; a seed that one of them lacks on

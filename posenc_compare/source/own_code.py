@@ -1,10 +1,10 @@
 """The code that a scheme, a measure or a task counts by in the keys of records.
 
 It is the definition under its decorator, with every definition that this one names in
-its own module and in files of other schemes, measures or tasks. A plugin counts with
-all modules that it imports, other than those of Python and of installed packages. It
-also counts with what its modules do at import: a call of own code may fill a table that
-the definition reads. What this package shares (attention, trainer, helpers) counts by
+its own module and in files of other schemes, measures or tasks. For a plugin, all
+modules that it imports count, other than those of Python and of installed packages. So
+does what its modules do at import: a call of own code may fill a table that the
+definition reads. What this package shares (attention, trainer, helpers) counts by
 `NUMBERS` alone. All is read with `ast`. Layout, docstrings, error messages, names of
 definitions and places of files do not count.
 """
@@ -100,7 +100,7 @@ class Module:
     def _acts(self, statement: ast.stmt) -> bool:
         """Return whether a statement runs own code at import, or is no definition.
 
-        A class does if it has a base of its own, which may have `__init_subclass__`.
+        A class does if a base is own code, which may have `__init_subclass__`.
         """
         if not defines(statement):
             return True
@@ -151,7 +151,7 @@ def is_silent(statement: ast.stmt) -> bool:
             test=ast.Compare(ast.Name("__name__"), [ast.Eq()], [ast.Constant()]),
             orelse=[],
         ):
-            return True  # of a script
+            return True  # the main block of a script
     return False
 
 

@@ -2,8 +2,8 @@
 
 An image is a grid of tokens, read row by row; a position is `(row, column)`. Networks
 are trained on one grid, as square as its number of tokens allows. They are tested on
-the first of the same test images at a quarter, the same, 4 and 16 times as many tokens,
-and on grids of as many tokens that are twice as wide or high, and half the other way.
+the first of the same test images at 1/4, 1, 4 and 16 times as many tokens, and on
+grids of as many tokens that are twice as wide and half as high, or the reverse.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 The answer depends on positions alone: all images hold the same kinds of tokens. It is
 the same at every size of the grid, and on wider and higher grids. With fewer than four
-rows or columns, both shapes of some images lie in one of them.
+rows or columns, some images have both shapes in the same row or column.
 """
 
 import numpy as np

@@ -13,7 +13,7 @@ from posenc_compare.train.trainer import Trainer
 
 KEPT = "tested."  # of a tensor in a checkpoint; behind it the length and the case
 MANY = 160  # times that the tokens of a test are read, at the most
-WINDOWS = 3  # times as many per token of the training length, if windows move by one
+WINDOWS = 3  # further times per token of the training length, if windows move by one
 
 
 class Tests:

@@ -54,7 +54,7 @@ class Trainer:
         self.look = LOOK if self.device.type == "cuda" else 1
 
     def train(self, progress: Progress) -> list[float]:
-        """Train in place, from the step or the checkpoint that was reached before.
+        """Train in place, from the step already reached, else the newest checkpoint.
 
         Returns:
             The training loss of every step, in bits per token.

@@ -123,7 +123,7 @@ def rotation_angles(scheme: Scheme, positions: Tensor) -> Tensor | None:
 
     Returns:
         `(..., seq, pair)` float64, radians; None if the scheme is no rotation, its
-        heads have angles of their own, or its positions have other axes than these.
+        heads have angles of their own, or `positions` has the wrong number of axes.
     """
     while isinstance(scheme, Wrapper):
         scheme = scheme.inner

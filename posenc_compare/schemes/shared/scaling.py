@@ -54,7 +54,7 @@ class Scaling:
         factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
         truncate: of yarn, whether the passage between fast and slow pairs begins and
             ends at whole pairs.
-        attention: of yarn, the factor of cosines and sines; 0 means as published.
+        attention: of yarn, the factor on cosines and sines; 0 means as published.
     """
 
     scheme: str
@@ -117,7 +117,7 @@ class Scaling:
 
     @property
     def attention_factor(self) -> float:
-        """Return the factor of cosines and sines that makes up for longer texts."""
+        """Return the factor on cosines and sines that makes up for longer texts."""
         if self.rule == "yarn":
             return self.attention or 0.1 * math.log(self.factor) + 1
         if self.rule == "longrope":
