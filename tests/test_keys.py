@@ -260,6 +260,13 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
         "class Third(pc.Scheme):\n    'Third.'\n",
         set(),
     ),
+    "helpers of another scheme": (
+        "",
+        "\nclass Net(torch.nn.Module):\n    pass\n\nclass Deep(Net):\n    pass\n"
+        "lazy = lambda x: steep() * x\nONES = torch.ones(3)\nTWICE = ONES.mul(2)\n"
+        "SHIFTED = (torch.arange(3) + 1).float()\nTEXT = ', '.join('ab')\n",
+        set(),
+    ),
 }
 
 
@@ -304,6 +311,10 @@ HIDDEN = {
     "a decorator named as ours": "import types\n"
     f"{TABLE}OWN = types.SimpleNamespace(register=lambda name: kind)\n"
     f"@OWN.register('power')\n{POWER}",
+    "a decorated method": f"{TABLE}class Kind:\n    @kind\n    def power(x):\n"
+    "        return x**0.5\n",
+    "a call in a class": f"{TABLE}class Kind:\n    kind(lambda x: x**0.5)\n",
+    "sys.modules": f"import sys\n{POWER}TABLE = lambda: sys.modules[__name__]\n",
     "the subclasses of a class": "class Kind:\n    pass\n\n"
     f"class Power(Kind):\n    @staticmethod\n    {POWER.replace('  r', '      r')}\n"
     "TABLE = Kind.__subclasses__\n",
@@ -435,6 +446,28 @@ from posenc_compare.schemes import Scheme, register
 class One(Scheme):
     "One."
 """
+
+
+@pytest.mark.parametrize("init", ["from . import sub\n", ""])
+def test_a_name_may_lead_back_to_itself_or_to_a_package_without_a_file(
+    init: str, tmp_path: Path, registered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "posenc_test_loop"
+    package.mkdir()
+    if init:
+        (package / "__init__.py").write_text(init)
+    (package / "sub.py").write_text("def kind(f):\n    return f\n")
+    plugin = tmp_path / "plugin.py"
+    power = f"\n\n@sub.kind\n{POWER}"
+    plugin.write_text(
+        f"from posenc_test_loop import sub\n{PLAIN}    found = vars(sub){power}"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registered(plugin)
+    before = key_of(ONE)
+    plugin.write_text(plugin.read_text().replace("0.5", "0.7"))
+    sources.forget()
+    assert key_of(ONE) != before
 
 
 def test_every_built_in_thing_has_code_of_its_own_alone() -> None:

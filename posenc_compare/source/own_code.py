@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from posenc_compare.errors import ConfigError
 from posenc_compare.registry import Entry
 from posenc_compare.source.files import (
     OURS,
@@ -37,7 +38,10 @@ DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
 SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
 DECLARED = {"source", "real", "own_text"}  # the paper, and what a scheme refuses
-WHOLE = {"globals", "vars"}  # with these, code may reach all that its module defines
+# With these, code may reach all that its module defines.
+WHOLE = {"globals", "vars", "eval", "exec"}
+SEEN = (b"__init_subclass__", b"__subclasses__")  # how a class knows its subclasses
+PLAIN = {"torch", "numpy", "math", "pathlib", "os"}  # their objects hold no own code
 INSTALLED = {"site-packages", "dist-packages"}  # folders of packages
 BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
 
@@ -100,34 +104,52 @@ class Module:
     def _acts(self, statement: ast.stmt) -> bool:
         """Return whether a statement runs own code at import, or is no definition.
 
-        A class does if a base is own code, which may have `__init_subclass__`.
+        A class does if a base is own code, which may see its subclasses.
         """
         if not defines(statement):
             return True
         if self.is_built_in or self.declares(statement):
             return False
-        match statement:
-            case ast.ClassDef(bases=bases, keywords=words, decorator_list=decorators):
-                return bool(words) or any(map(self._is_own, [*bases, *decorators]))
-            case ast.FunctionDef(decorator_list=decorators):
-                return any(map(self._is_own, decorators))
-            case ast.AsyncFunctionDef(decorator_list=decorators):
-                return any(map(self._is_own, decorators))
-        calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
-        return any(self._is_own(call.func) for call in calls)
+        if isinstance(statement, ast.ClassDef):
+            words = [w.value for w in statement.keywords if w.arg == "metaclass"]
+            if any(map(self._is_own, words)):
+                return True
+            if self._sees_subclasses() and any(map(self._is_own, statement.bases)):
+                return True
+        return any(map(self._is_own, called_at_import(statement)))
+
+    def _sees_subclasses(self) -> bool:
+        """Return whether this file, or one that it imports, may see subclasses."""
+        names = [name for name in self.imported if is_local(name, self.path)]
+        texts = [read(path) for name in names if (path := file_of(name))]
+        return any(word in text for text in [read(self.path), *texts] for word in SEEN)
 
     def _is_own(self, node: ast.expr) -> bool:
         """Return whether an expression begins with a name that may be own code."""
         while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
             node = node.value if not isinstance(node, ast.Call) else node.func
         if not isinstance(node, ast.Name):
-            return True
+            return any(
+                self._is_own(one) for one in ast.walk(node) if isinstance(one, ast.Name)
+            )
         if node.id in self.definitions:
-            return True
-        modules = [module for module, _ in self.imports.get(node.id, [])]
-        if not modules and not hasattr(builtins, node.id):
-            modules = [module for module, _ in self.imports.get("*", [])]
-        return any(map(is_local, modules))
+            return not all(map(self._is_plain, self.definitions[node.id]))
+        bound = self.imports.get(node.id, [])
+        if not bound and not hasattr(builtins, node.id):
+            bound = self.imports.get("*", [])
+        names = [*{m for m, _ in bound}, *(f"{m}.{name}" for m, name in bound if name)]
+        if any(not file_of(name) for name in names):  # of a package without a file
+            starts = tuple(f"{name}." for name in names)
+            names += [name for name in self.imported if name.startswith(starts)]
+        return any(is_local(name, self.path) for name in names)
+
+    def _is_plain(self, statement: ast.stmt) -> bool:
+        """Return whether a statement assigns what a module such as torch returns."""
+        value = getattr(statement, "value", None)
+        while isinstance(value, ast.Call | ast.Attribute):
+            value = value.func if isinstance(value, ast.Call) else value.value
+        bound = self.imports.get(value.id, []) if isinstance(value, ast.Name) else []
+        return bool(bound) and all(m.split(".")[0] in PLAIN for m, _ in bound)
 
     def _bind(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> None:
         """Keep what an import binds: the name, its module, and its name in there."""
@@ -155,14 +177,50 @@ def is_silent(statement: ast.stmt) -> bool:
     return False
 
 
-def is_local(module: str) -> bool:
-    """Return whether a module is neither Python's, nor ours, nor an installed one."""
+@remembered
+def is_local(module: str, near: Path) -> bool:
+    """Return whether a module is neither Python's, nor ours, nor an installed one.
+
+    It lies in the same git repository as the file `near`, or both lie in none.
+    """
     top, path = module.split(".")[0], file_of(module)
     if path is None or top == OURS or top in BY_VERSION:
         return False
     real = path.resolve()
     stdlib = Path(sysconfig.get_path("stdlib")).resolve()
-    return not (real.is_relative_to(stdlib) or INSTALLED.intersection(real.parts))
+    if real.is_relative_to(stdlib) or INSTALLED.intersection(real.parts):
+        return False
+    home = real.parents[module.count(".") + (real.name == "__init__.py")]
+    if any(home.glob(f"{top}-*.dist-info")):  # as `pip install --target` leaves it
+        return False
+    return _repository(real) == _repository(near.resolve())
+
+
+def _repository(path: Path) -> Path | None:
+    """Return the folder of the git repository of a file, if it lies in one."""
+    return next((p for p in path.parents if (p / ".git").exists()), None)
+
+
+def called_at_import(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield what a statement calls when it runs, and decorators among it."""
+    parts: list[ast.AST | None] = []
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            yield from node.decorator_list
+            parts += [*node.args.defaults, *node.args.kw_defaults]
+        case ast.Lambda():
+            parts += [*node.args.defaults, *node.args.kw_defaults]
+        case ast.ClassDef():
+            yield from node.decorator_list
+            parts += node.body
+        case _:
+            if isinstance(node, ast.Call):
+                yield node.func
+                yield from (arg for arg in node.args if isinstance(arg, ast.Attribute))
+            parts += ast.iter_child_nodes(node)
+    for part in parts:
+        if part is not None:
+            yield from called_at_import(part)
 
 
 def called_decorators(statement: ast.stmt) -> Iterator[str]:
@@ -196,6 +254,8 @@ class Reader:
         self.files: list[Path] = []
         self._modules: dict[str, Module | None] = {module: _module(module, path)}
         self._seen: dict[object, int] = {}
+        self._followed: set[tuple[str, str]] = set()
+        self._path = path
 
     def read(self, module: str, name: str) -> list[Form]:
         """Return what counts of a definition and of all that it leads to.
@@ -219,7 +279,7 @@ class Reader:
         if name in place.definitions:
             return self._index(place, name, place.definitions[name])
         if name in place.imports:
-            return [self._refer(*target) for target in place.imports[name]]
+            return self._follow(place, name)
         if not name or name == "*":
             every = [s for some in place.definitions.values() for s in some]
             return self._index(place, "", [s for s in every if not place.declares(s)])
@@ -228,6 +288,17 @@ class Reader:
         if self._own(f"{module}.{name}"):
             return self._refer(f"{module}.{name}", "")
         return name
+
+    def _follow(self, place: Module, name: str) -> Form:
+        """Return what stands for an imported name, which may lead back to itself."""
+        at = (place.name, name)
+        if at in self._followed:
+            inside = f"{place.name}.{name}"
+            return self._refer(inside, "") if self._own(inside) else name
+        self._followed.add(at)
+        found = [self._refer(*target) for target in place.imports[name]]
+        self._followed.remove(at)
+        return found
 
     def _starred(self, place: Module, name: str) -> str:
         """Return the own module from which an `import *` binds a name, or ""."""
@@ -274,6 +345,8 @@ class Reader:
                     return [name, self._refer(place.name, "")]
                 return name
             case ast.Attribute():
+                if ast.unparse(node) == "sys.modules" and not place.is_built_in:
+                    return ["sys.modules", self._refer(place.name, "")]
                 return self._dotted(place, node)
         return None
 
@@ -316,7 +389,7 @@ class Reader:
             return None
         if top == OURS:
             return _module(name, path) if registers(path) else None
-        own = top == self.top or (self.top != OURS and is_local(name))
+        own = top == self.top or (self.top != OURS and is_local(name, self._path))
         return _module(name, path) if own else None
 
 
@@ -338,7 +411,12 @@ def own_code(entry: Entry) -> OwnCode:
 @remembered
 def _own_code(module: str, path: Path, definition: str) -> OwnCode:
     reader = Reader(module, path)
-    text = json.dumps(reader.read(module, definition), sort_keys=True)
+    try:
+        text = json.dumps(reader.read(module, definition), sort_keys=True)
+    except RecursionError as error:
+        raise ConfigError(
+            f"{path.name}: its imports must be nested less than 250 levels deep"
+        ) from error
     statements = tuple(statement for statement, _ in reader.statements)
     return OwnCode(
         hashlib.sha256(text.encode()).hexdigest(), (*reader.files,), statements
