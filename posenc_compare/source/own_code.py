@@ -2,11 +2,11 @@
 
 It is the definition under its decorator, with every definition that this one names in
 its own module and in files of other schemes, measures or tasks. For a plugin, all
-modules that it imports count, other than those of Python and of installed packages. So
-does what its modules do at import: a call of own code may fill a table that the
-definition reads. What this package shares (attention, trainer, helpers) counts by
-`NUMBERS` alone. All is read with `ast`. Layout, docstrings, error messages, names of
-definitions and places of files do not count.
+modules that it imports count, except those of Python, of installed packages and of
+other git repositories. So does what its modules do at import: a call of own code may
+fill a table that the definition reads. What this package shares (attention, trainer,
+helpers) counts by `NUMBERS` alone. All is read with `ast`. Layout, docstrings, error
+messages, names of definitions and places of files do not count.
 """
 
 import ast
