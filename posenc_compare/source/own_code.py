@@ -121,8 +121,9 @@ class Module:
     def _sees_subclasses(self) -> bool:
         """Return whether this file, or one that it imports, may see subclasses."""
         names = [name for name in self.imported if is_local(name, self.path)]
-        texts = [read(path) for name in names if (path := file_of(name))]
-        return any(word in text for text in [read(self.path), *texts] for word in SEEN)
+        paths = [path for name in names if (path := file_of(name))]
+        texts = [read(path) for path in [self.path, *paths] if path.suffix == ".py"]
+        return any(word in text for text in texts for word in SEEN)
 
     def _is_own(self, node: ast.expr) -> bool:
         """Return whether an expression begins with a name that may be own code."""
@@ -190,7 +191,7 @@ def is_local(module: str, near: Path) -> bool:
     stdlib = Path(sysconfig.get_path("stdlib")).resolve()
     if real.is_relative_to(stdlib) or INSTALLED.intersection(real.parts):
         return False
-    home = real.parents[module.count(".") + (real.name == "__init__.py")]
+    home = path.parents[module.count(".") + (path.name == "__init__.py")]
     if any(home.glob(f"{top}-*.dist-info")):  # as `pip install --target` leaves it
         return False
     return _repository(real) == _repository(near.resolve())
@@ -283,8 +284,8 @@ class Reader:
         if not name or name == "*":
             every = [s for some in place.definitions.values() for s in some]
             return self._index(place, "", [s for s in every if not place.declares(s)])
-        if module := self._starred(place, name):
-            return self._refer(module, name)
+        if starred := self._starred(place, name):
+            return self._refer(starred, name)
         if self._own(f"{module}.{name}"):
             return self._refer(f"{module}.{name}", "")
         return name
