@@ -215,7 +215,7 @@ def test_a_number_that_is_none_without_training_is_no_result(trained) -> None:
     record = trained[3]["poison", "smoothness"]
     assert record["status"] == "failed"
     assert record["error"].startswith("non-finite: ")
-    assert "nan" in record["error"]
+    assert "NaN" in record["error"]
 
 
 def test_no_file_holds_a_number_that_is_none(trained, posenc, tmp_path: Path) -> None:
