@@ -246,7 +246,7 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
     ),
     "another shared thing": ("pc.Mask", "pc.Session", {TWO}),
     "another error": ("ValueError(", "KeyError(", BOTH),
-    "what is not named": ("UNUSED = 3", "UNUSED = 4", set()),
+    "what is not named": ("UNUSED = 3", "UNUSED = 4", BOTH),
     "an error message": ("must be there", "have to be there", set()),
     "a docstring": ("One.", "Just one.", set()),
     "a paper": ("a paper", "another paper", set()),
@@ -260,11 +260,10 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
         "class Third(pc.Scheme):\n    'Third.'\n",
         set(),
     ),
-    "helpers of another scheme": (
+    "a plot": (
         "",
-        "\nclass Net(torch.nn.Module):\n    pass\n\nclass Deep(Net):\n    pass\n"
-        "lazy = lambda x: steep() * x\nONES = torch.ones(3)\nTWICE = ONES.mul(2)\n"
-        "SHIFTED = (torch.arange(3) + 1).float()\nTEXT = ', '.join('ab')\n",
+        "\n@pc.register_plot('posenc_test_plot', caption='A plot.')\n"
+        "def draw(records):\n    'Draw nothing.'\n",
         set(),
     ),
 }

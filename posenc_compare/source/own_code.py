@@ -1,16 +1,15 @@
 """The code that a scheme, a measure or a task counts by in the keys of records.
 
 It is the definition under its decorator, with every definition that this one names in
-its own module and in files of other schemes, measures or tasks. For a plugin, all
-modules that it imports count, except those of Python, of installed packages and of
-other git repositories. So does what its modules do at import: a call of own code may
-fill a table that the definition reads. What this package shares (attention, trainer,
-helpers) counts by `NUMBERS` alone. All is read with `ast`. Layout, docstrings, error
-messages, names of definitions and places of files do not count.
+its own module and in files of other schemes, measures or tasks. For a plugin, its
+module and all that it imports count as a whole, but for other schemes, measures, tasks
+and plots, and for modules of Python, of installed packages and other git repositories.
+What this package shares (attention, trainer, helpers) counts by `NUMBERS` alone. All is
+read with `ast`. Layout, docstrings, error messages, names of definitions and places of
+files do not count.
 """
 
 import ast
-import builtins
 import copy
 import functools
 import hashlib
@@ -38,10 +37,6 @@ DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
 SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
 DECLARED = {"source", "real", "own_text"}  # the paper, and what a scheme refuses
-# With these, code may reach all that its module defines.
-WHOLE = {"globals", "vars", "eval", "exec"}
-SEEN = (b"__init_subclass__", b"__subclasses__")  # how a class knows its subclasses
-PLAIN = {"torch", "numpy", "math", "pathlib", "os"}  # their objects hold no own code
 INSTALLED = {"site-packages", "dist-packages"}  # folders of packages
 BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
 
@@ -59,7 +54,7 @@ class Module:
         imports: module and name that a name stands for; no name for a module.
         imported: names of modules, and of what may be one.
         effects: all other statements, which run whatever is used of the file; of a
-            plugin also definitions that call own code at import.
+            plugin all but the schemes, measures, tasks and plots that it declares.
         is_built_in: whether it belongs to this package.
     """
 
@@ -70,7 +65,6 @@ class Module:
         self.definitions: dict[str, list[ast.stmt]] = {}
         self.imports: dict[str, list[tuple[str, str]]] = {}
         self.imported: list[str] = []
-        self.effects: list[ast.stmt] = []
         self.is_built_in = name.split(".")[0] == OURS
         tree = tree_of(read(path))
         for statement in tree.body:
@@ -82,14 +76,19 @@ class Module:
                     self._bind(node, alias)
                 if isinstance(node, ast.Import):
                     self.imported += (alias.name for alias in node.names)
-        for statement in tree.body:
-            if not is_silent(statement) and self._acts(statement):
-                self.effects.append(statement)
+        self.effects = [s for s in tree.body if not is_silent(s) and self._acts(s)]
+
+    def _acts(self, statement: ast.stmt) -> bool:
+        """Return whether a statement counts whatever is used of the file."""
+        if self.is_built_in:
+            return not defines(statement)
+        return not self.declares(statement)
 
     def declares(self, statement: ast.stmt) -> bool:
-        """Return whether a statement declares a scheme, a measure or a task."""
+        """Return whether a statement declares a scheme, a measure, a task or a plot."""
         return any(
-            name.split(".")[-1] in DECORATORS and self._is_ours(name)
+            name.split(".")[-1] in (*DECORATORS, "register_plot")
+            and self._is_ours(name)
             for name in called_decorators(statement)
         )
 
@@ -100,57 +99,6 @@ class Module:
         if not bound and root not in self.definitions:
             bound = self.imports.get("*", [])
         return any(module.split(".")[0] == OURS for module, _ in bound)
-
-    def _acts(self, statement: ast.stmt) -> bool:
-        """Return whether a statement runs own code at import, or is no definition.
-
-        A class does if a base is own code, which may see its subclasses.
-        """
-        if not defines(statement):
-            return True
-        if self.is_built_in or self.declares(statement):
-            return False
-        if isinstance(statement, ast.ClassDef):
-            words = [w.value for w in statement.keywords if w.arg == "metaclass"]
-            if any(map(self._is_own, words)):
-                return True
-            if self._sees_subclasses() and any(map(self._is_own, statement.bases)):
-                return True
-        return any(map(self._is_own, called_at_import(statement)))
-
-    def _sees_subclasses(self) -> bool:
-        """Return whether this file, or one that it imports, may see subclasses."""
-        names = [name for name in self.imported if is_local(name, self.path)]
-        paths = [path for name in names if (path := file_of(name))]
-        texts = [read(path) for path in [self.path, *paths] if path.suffix == ".py"]
-        return any(word in text for text in texts for word in SEEN)
-
-    def _is_own(self, node: ast.expr) -> bool:
-        """Return whether an expression begins with a name that may be own code."""
-        while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
-            node = node.value if not isinstance(node, ast.Call) else node.func
-        if not isinstance(node, ast.Name):
-            return any(
-                self._is_own(one) for one in ast.walk(node) if isinstance(one, ast.Name)
-            )
-        if node.id in self.definitions:
-            return not all(map(self._is_plain, self.definitions[node.id]))
-        bound = self.imports.get(node.id, [])
-        if not bound and not hasattr(builtins, node.id):
-            bound = self.imports.get("*", [])
-        names = [*{m for m, _ in bound}, *(f"{m}.{name}" for m, name in bound if name)]
-        if any(not file_of(name) for name in names):  # of a package without a file
-            starts = tuple(f"{name}." for name in names)
-            names += [name for name in self.imported if name.startswith(starts)]
-        return any(is_local(name, self.path) for name in names)
-
-    def _is_plain(self, statement: ast.stmt) -> bool:
-        """Return whether a statement assigns what a module such as torch returns."""
-        value = getattr(statement, "value", None)
-        while isinstance(value, ast.Call | ast.Attribute):
-            value = value.func if isinstance(value, ast.Call) else value.value
-        bound = self.imports.get(value.id, []) if isinstance(value, ast.Name) else []
-        return bool(bound) and all(m.split(".")[0] in PLAIN for m, _ in bound)
 
     def _bind(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> None:
         """Keep what an import binds: the name, its module, and its name in there."""
@@ -200,28 +148,6 @@ def is_local(module: str, near: Path) -> bool:
 def _repository(path: Path) -> Path | None:
     """Return the folder of the git repository of a file, if it lies in one."""
     return next((p for p in path.parents if (p / ".git").exists()), None)
-
-
-def called_at_import(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield what a statement calls when it runs, and decorators among it."""
-    parts: list[ast.AST | None] = []
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            yield from node.decorator_list
-            parts += [*node.args.defaults, *node.args.kw_defaults]
-        case ast.Lambda():
-            parts += [*node.args.defaults, *node.args.kw_defaults]
-        case ast.ClassDef():
-            yield from node.decorator_list
-            parts += node.body
-        case _:
-            if isinstance(node, ast.Call):
-                yield node.func
-                yield from (arg for arg in node.args if isinstance(arg, ast.Attribute))
-            parts += ast.iter_child_nodes(node)
-    for part in parts:
-        if part is not None:
-            yield from called_at_import(part)
 
 
 def called_decorators(statement: ast.stmt) -> Iterator[str]:
@@ -342,12 +268,8 @@ class Reader:
                     return self._refer(place.name, name)
                 if self._starred(place, name):
                     return self._refer(place.name, name)
-                if name in WHOLE and not place.is_built_in:
-                    return [name, self._refer(place.name, "")]
                 return name
             case ast.Attribute():
-                if ast.unparse(node) == "sys.modules" and not place.is_built_in:
-                    return ["sys.modules", self._refer(place.name, "")]
                 return self._dotted(place, node)
         return None
 
@@ -378,9 +300,7 @@ class Reader:
         """Read the modules that one of a plugin imports, and those it lies in."""
         self._own(place.name.rpartition(".")[0])
         for name in place.imported:
-            found = self._own(name)
-            if found is not None and not found.is_built_in:
-                self._refer(name, "")
+            self._own(name)
 
     def _found(self, name: str) -> Module | None:
         """Return a module of its own package, or one that declares built-in things."""
