@@ -31,7 +31,7 @@ from posenc_compare.validate import check_text, hint
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 LISTED = "(`posenc-compare list` shows all"
-_ORIGINS: list[str] = []  # of the plugins that are being imported
+_IMPORTED: list[tuple[str, Path, str]] = []  # plugins that are: module, file, origin
 _EXECUTED: dict[str, bytes] = {}  # text of each plugin file, by its module
 
 
@@ -52,6 +52,7 @@ class Entry:
         definition: name of the class or function under the decorator.
         origin: where the module comes from, as shown to the user.
         path: source file of the module; None in a notebook.
+        given: module that was given as a plugin, and its file; else the module itself.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Entry:
     definition: str
     origin: str
     path: Path | None
+    given: tuple[str, Path]
 
 
 class Registry:
@@ -192,7 +194,12 @@ class Registry:
         """
         module = made.__module__
         own = self.owns(module)
-        origin = module if own or not _ORIGINS else _ORIGINS[-1]
+        file = getattr(sys.modules.get(module), "__file__", None)
+        path = Path(file) if file and module != "__main__" else None
+        given = module, path or Path(), module
+        if _IMPORTED and not own:
+            given = _IMPORTED[-1]
+        origin = given[2]
         self._check_name(name, origin)
         self._check_group(name, origin, facts)
         if not own:
@@ -204,9 +211,9 @@ class Registry:
             if place != (known.module, known.definition):
                 raise self._twice(known, origin)
         summary = _summary(made.__doc__)
-        file = getattr(sys.modules.get(module), "__file__", None)
-        path = Path(file) if file and module != "__main__" else None
-        self._known[name] = Entry(name, item, summary, facts, *place, origin, path)
+        self._known[name] = Entry(
+            name, item, summary, facts, *place, origin, path, given[:2]
+        )
 
     def drop(self, module: str) -> None:
         """Forget what a module declares."""
@@ -276,7 +283,7 @@ class Registry:
             return
         try:
             self._check_name(point.name, origin)
-            with _importing(point.module, origin):
+            with _importing(point.module, file_of(point.module) or Path(), origin):
                 point.load()
             if point.name not in self._known:
                 raise ConfigError(
@@ -412,7 +419,7 @@ def load(module: str, path: Path, origin: str) -> None:
     A module that Python cannot find is imported from its file. `origin` is what
     messages and records call it.
     """
-    with _importing(module, origin):
+    with _importing(module, path, origin):
         if importlib.util.find_spec(module.split(".")[0]) is not None:
             importlib.import_module(module)
             return
@@ -435,9 +442,9 @@ class _Loader(SourceFileLoader):
 
 
 @contextlib.contextmanager
-def _importing(module: str, origin: str) -> Iterator[None]:
+def _importing(module: str, path: Path, origin: str) -> Iterator[None]:
     """Give what is declared meanwhile this origin; forget it if the import fails."""
-    _ORIGINS.append(origin)
+    _IMPORTED.append((module, path, origin))
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
@@ -451,7 +458,7 @@ def _importing(module: str, origin: str) -> Iterator[None]:
         ) from error
     finally:
         sys.dont_write_bytecode = written
-        _ORIGINS.pop()
+        _IMPORTED.pop()
 
 
 def _cure(error: BaseException, plugin: Path) -> str:

@@ -250,7 +250,7 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
     "an error message": ("must be there", "have to be there", set()),
     "a docstring": ("One.", "Just one.", set()),
     "a paper": ("a paper", "another paper", set()),
-    "a renamed function": ("steep()", "slope()", set()),
+    "a renamed function": ("steep()", "slope()", BOTH),
     "an import": ("import json\n", "import math\n", set()),
     "another scheme": ("Two, which", "The second, which", set()),
     "the code of another scheme": (":x=1", ":x=2", {TWO}),
@@ -260,6 +260,7 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
         "class Third(pc.Scheme):\n    'Third.'\n",
         set(),
     ),
+    "a function of another scheme": ("", "\ndef other(x=1):\n    return x\n", set()),
     "a plot": (
         "",
         "\n@pc.register_plot('posenc_test_plot', caption='A plot.')\n"

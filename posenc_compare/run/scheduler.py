@@ -225,8 +225,9 @@ class Scheduler:
         setting = job.cell.setting
         folder = self.store.checkpoints.resolve() / job.blank.key
         plugins = {
-            (entry.module, str(entry.path and entry.path.resolve()), entry.origin)
+            (module, str(path.resolve()), entry.origin)
             for entry in plugins_of(job.cell)
+            for module, path in [entry.given]
         }
         return {
             "spec": job.blank.spec.to_json(),

@@ -21,7 +21,13 @@ from itertools import chain
 from pathlib import Path
 
 from posenc_compare.source.files import OURS, remembered, tree_of
-from posenc_compare.source.own_code import form, is_registered, is_silent, nameless
+from posenc_compare.source.forms import (
+    Form,
+    form,
+    is_registered,
+    is_silent,
+    nameless,
+)
 
 PACKAGE = Path(__file__).parent.parent
 Texts = dict[Path, bytes]
@@ -130,8 +136,12 @@ def _side(texts: Texts) -> Side:
     return Side(own, shared)
 
 
-def _as_written(_: ast.expr) -> None:
-    """Leave every name as it is written."""
+def _as_written(node: ast.AST) -> Form:
+    """Leave every name as it is written, and errors without their messages."""
+    match node:
+        case ast.Raise(exc=ast.Call(func=raised)):
+            return form(raised, _as_written)
+    return None
 
 
 def _hash(hashes: Iterable[str]) -> str:

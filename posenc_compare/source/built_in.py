@@ -1,0 +1,161 @@
+"""The code that a built-in scheme, measure or task counts by.
+
+It is the definition under its decorator, with every definition that this one names in
+its own file and in files of other schemes, measures or tasks. All is read with `ast`.
+Layout, docstrings, error messages, names of definitions and places of files do not
+count.
+"""
+
+import ast
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from posenc_compare.source.files import (
+    OURS,
+    file_of,
+    imported_from,
+    read,
+    remembered,
+    tree_of,
+)
+from posenc_compare.source.forms import (
+    Form,
+    defines,
+    form,
+    is_silent,
+    nameless,
+    registers,
+)
+
+
+class Code(NamedTuple):
+    """What a registered thing counts by."""
+
+    sha256: str = ""
+    files: tuple[Path, ...] = ()
+    statements: tuple[ast.stmt, ...] = ()
+
+
+@remembered
+def built_in_code(module: str, path: Path, definition: str) -> Code:
+    """Return what a definition in a file of this package counts by."""
+    reader = _Reader(module, path)
+    text = json.dumps(reader.read(module, definition), sort_keys=True)
+    statements = tuple(statement for statement, _ in reader.statements)
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    return Code(sha256, (*reader.files,), statements)
+
+
+class _Module:
+    """What the statements of a file define, import and do.
+
+    Attributes:
+        name: of the module.
+        path: of its file.
+        definitions: top-level functions, classes and assignments, by name.
+        imports: module and name that a name stands for; no name for a module.
+        effects: all other statements, which run whatever is used of the file.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self.path = path
+        self.definitions: dict[str, list[ast.stmt]] = {}
+        self.imports: dict[str, list[tuple[str, str]]] = {}
+        tree = tree_of(read(path))
+        for statement in tree.body:
+            for one in defines(statement):
+                self.definitions.setdefault(one, []).append(statement)
+        for node in ast.walk(tree):
+            match node:
+                case ast.ImportFrom(names=names):
+                    found = imported_from(node, name.rpartition(".")[0])
+                    bound = [(n.asname or n.name, (found, n.name)) for n in names]
+                case ast.Import(names=names):
+                    tops = [n.name if n.asname else n.name.split(".")[0] for n in names]
+                    bound = [
+                        (n.asname or top, (top, ""))
+                        for n, top in zip(names, tops, strict=True)
+                    ]
+                case _:
+                    continue
+            for one, target in bound:
+                self.imports.setdefault(one, []).append(target)
+        self.effects = [s for s in tree.body if not (is_silent(s) or defines(s))]
+
+
+class _Reader:
+    """Collect the definitions that one of them leads to, in a fixed order."""
+
+    def __init__(self, module: str, path: Path) -> None:
+        self.statements: list[tuple[ast.stmt, _Module]] = []
+        self.files: list[Path] = []
+        self._modules: dict[str, _Module | None] = {module: _module(module, path)}
+        self._seen: dict[object, int] = {}
+
+    def read(self, module: str, name: str) -> list[Form]:
+        """Return what counts of a definition and of all that it leads to."""
+        self._refer(module, name)
+        # The list grows while it is read.
+        return [
+            form(nameless(statement), functools.partial(self._word, place))
+            for statement, place in self.statements
+        ]
+
+    def _refer(self, module: str, name: str) -> Form:
+        """Return what stands for a name of a module, and read what it leads to."""
+        place = self._own(module)
+        if place is None:
+            return self._shared(module, name)
+        if name in place.definitions:
+            return self._index(place, name)
+        if name in place.imports:
+            return [self._refer(*target) for target in place.imports[name]]
+        return name
+
+    def _index(self, place: _Module, name: str) -> Form:
+        key = (place.name, name)
+        if key not in self._seen:
+            self._seen[key] = len(self._seen)
+            self.statements += ((one, place) for one in place.definitions[name])
+        return self._seen[key]
+
+    def _shared(self, module: str, name: str) -> Form:
+        """Return what stands for something of a module that has no code of its own.
+
+        Of this package, things are named by their order, so that they may be renamed.
+        """
+        if module.split(".")[0] != OURS:
+            return f"{module}.{name}"
+        return ["shared", self._seen.setdefault((module, name), len(self._seen))]
+
+    def _word(self, place: _Module, node: ast.AST) -> Form:
+        """Return what stands for a name, a text or an error in a module."""
+        match node:
+            case ast.Raise(exc=ast.Call(func=raised)):
+                return form(raised, functools.partial(self._word, place))
+            case ast.Constant(value=str(text)) if text in place.definitions:
+                return [text, self._refer(place.name, text)]
+            case ast.Name(id=name):
+                if name in place.definitions or name in place.imports:
+                    return self._refer(place.name, name)
+                return name
+        return None
+
+    def _own(self, name: str) -> _Module | None:
+        """Return a module if its code counts for itself, and read its effects."""
+        if name not in self._modules:
+            path = file_of(name) if name.split(".")[0] == OURS else None
+            own = path is not None and registers(path)
+            self._modules[name] = _module(name, path) if path and own else None
+        place = self._modules[name]
+        if place is not None and place.path not in self.files:
+            self.files.append(place.path)
+            self.statements += ((statement, place) for statement in place.effects)
+        return place
+
+
+_module = remembered(_Module)

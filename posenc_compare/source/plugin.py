@@ -1,0 +1,285 @@
+"""The code that a scheme, a measure or a task of a plugin counts by.
+
+The module that is given as a plugin counts as a whole, with all modules that it
+imports, but for functions, schemes, measures, tasks and plots that nothing of it names.
+Modules of Python and of installed packages do not count. A package of another git
+repository counts by the bytes of its files. Of this package, schemes, measures and
+tasks count that are named. All is read with `ast`. Layout, comments, docstrings and the
+texts of errors do not count.
+"""
+
+import ast
+import hashlib
+import importlib.util
+import json
+import sysconfig
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from posenc_compare.source.built_in import Code, built_in_code
+from posenc_compare.source.files import (
+    OURS,
+    file_of,
+    imported_from,
+    read,
+    remembered,
+    tree_of,
+)
+from posenc_compare.source.forms import (
+    DECORATORS,
+    Form,
+    called_decorators,
+    defines,
+    form,
+    is_silent,
+    nameless,
+    registers,
+)
+
+INSTALLED = {"site-packages", "dist-packages"}  # folders of packages
+# With these, code may reach functions that it does not name.
+REACHING = {"globals", "locals", "vars", "getattr", "eval", "exec", "modules"}
+REACHING |= {"__dict__", "import_module"}
+BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
+
+Place = tuple[str, Path]  # a module and its file
+
+
+@remembered
+def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
+    """Return what a definition of a plugin counts by.
+
+    Args:
+        given: module that was given as a plugin, and its file.
+        declaring: module that declares the thing, and its file.
+        definition: name of the class or function under the decorator.
+    """
+    files, packages = _reached(given, declaring)
+    parts = [part for file in files for part in file.parts]
+    own = declaring[1], definition
+    kept = {part for part in parts if not part.names or (part.path, part.made) == own}
+    while True:
+        words = {word for part in kept for word in part.words}
+        more = {p for p in parts if p.names & words}
+        if words & REACHING:
+            more |= {part for part in parts if not part.declares}
+        more -= kept
+        if not more:
+            break
+        kept |= more
+    texts = {*(_built_in(name) for part in kept for name in part.ours)}
+    texts |= {_bytes_of(package) for package in packages}
+    for file in files:
+        forms = [part.form for part in file.parts if part in kept]
+        texts.add(json.dumps([file.starred, forms]) if forms else "")
+    texts -= {""}
+    sha256 = hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()
+    paths = [*(file.path for file in files), *(p for one in packages for p in one)]
+    return Code(sha256, tuple(paths), tuple(p.statement for p in parts if p in kept))
+
+
+class _Part(NamedTuple):
+    """A top-level statement of a plugin's file.
+
+    Attributes:
+        path: of the file.
+        form: what counts of the statement, as JSON.
+        made: name of the class or function.
+        names: that name, and the one it is registered by; none if it counts anyway.
+        declares: whether it declares a scheme, a measure, a task or a plot.
+        words: all names and texts in the statement.
+        ours: dotted names of this package in it.
+    """
+
+    path: Path
+    form: str
+    made: str
+    names: frozenset[str]
+    declares: bool
+    words: frozenset[str]
+    ours: frozenset[str]
+    statement: ast.stmt
+
+
+class _File:
+    """What a file of a plugin imports and does.
+
+    Attributes:
+        path: of the file.
+        imported: names of modules, and of what may be one.
+        starred: modules all of whose names are imported.
+        parts: statements that count.
+    """
+
+    def __init__(self, module: str, path: Path) -> None:
+        self.path = path
+        self.imported: list[str] = []
+        package = module if path.stem == "__init__" else module.rpartition(".")[0]
+        body = tree_of(read(path)).body
+        body = [s for s in body if not (isinstance(s, ast.If) and is_silent(s))]
+        self._imports: dict[str, set[str]] = {}  # dotted names, by what stands for them
+        for node in (node for part in body for node in ast.walk(part)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._bind(node, package)
+        self.starred = sorted(self._imports.pop("*", ()))
+        self._defined = {name for part in body for name in defines(part)}
+        self.parts = [self._part(s) for s in body if not is_silent(s)]
+
+    def _bind(self, node: ast.Import | ast.ImportFrom, package: str) -> None:
+        """Keep what an import binds."""
+        for alias in node.names:
+            name, bound = alias.name, alias.asname or alias.name
+            if isinstance(node, ast.ImportFrom):
+                module = imported_from(node, package)
+                self.imported.append(module)
+                name = module if name == "*" else f"{module}.{name}"
+            self.imported.append(name)
+            if isinstance(node, ast.Import) and not alias.asname:
+                name = bound = name.partition(".")[0]
+            self._imports.setdefault(bound, set()).add(name)
+
+    def _part(self, statement: ast.stmt) -> _Part:
+        made = getattr(statement, "name", "")
+        names = {made} if _only_defines(statement) else set[str]()
+        calls = [one for one in called_decorators(statement) if self._declares(one)]
+        for call in calls:
+            texts = [one.value for one in call.args if isinstance(one, ast.Constant)]
+            names |= {made, *map(str, texts)}
+        counted = form(nameless(statement) if calls else statement, self._word)
+        words: set[str] = set()
+        ours = {name for name in self.starred if name.split(".")[0] == OURS}
+        for node in ast.walk(statement):
+            match node:
+                case ast.Constant(value=str(text)):
+                    words.add(text.partition(":")[0])
+                case ast.Name() | ast.Attribute():
+                    found = self._dotted(node)
+                    words |= {name.rpartition(".")[2] for name in found}
+                    ours |= {name for name in found if name.split(".")[0] == OURS}
+        text = json.dumps(counted, sort_keys=True)
+        sets = frozenset(words), frozenset(ours)
+        return _Part(
+            self.path, text, made, frozenset(names), bool(calls), *sets, statement
+        )
+
+    def _declares(self, call: ast.Call) -> bool:
+        """Return whether a decorator declares a scheme, a measure, a task or a plot."""
+        words = ast.unparse(call.func).split(".")
+        bound = self._imports.get(words[0], ())
+        if not bound and words[0] not in self._defined:
+            bound = self.starred
+        ours = any(full.split(".")[0] == OURS for full in bound)
+        return ours and words[-1] in (*DECORATORS, "register_plot")
+
+    def _dotted(self, node: ast.Name | ast.Attribute) -> set[str]:
+        """Return the dotted names that an expression stands for."""
+        after = ""
+        while isinstance(node, ast.Attribute):
+            after = f".{node.attr}{after}"
+            if not isinstance(node.value, ast.Name | ast.Attribute):
+                return {after}
+            node = node.value
+        return {f"{name}{after}" for name in self._imports.get(node.id, {node.id})}
+
+    def _word(self, node: ast.AST) -> Form:
+        """Return what stands for a name that is imported, an argument or an error."""
+        match node:
+            case ast.Name(id=name) if name in self._imports:
+                return sorted(self._imports[name])
+            case ast.arg(arg=name, annotation=ast.expr() as annotation):
+                return [name, form(annotation, self._word)]
+            case ast.Raise(exc=ast.Call(func=raised, args=args, keywords=words)):
+                texts = (ast.JoinedStr, ast.Constant)
+                others = [one for one in args if not isinstance(one, texts)]
+                return form([raised, *others, *words], self._word)
+        return None
+
+
+_file = remembered(_File)
+
+
+def _only_defines(statement: ast.stmt) -> bool:
+    """Return whether a statement defines a function and does nothing else."""
+    match statement:
+        case ast.FunctionDef(decorator_list=[], args=args):
+            values = [*args.defaults, *args.kw_defaults]
+            return all(isinstance(one, ast.Constant | None) for one in values)
+    return False
+
+
+def _reached(*starts: Place) -> tuple[list[_File], set[tuple[Path, ...]]]:
+    """Return the files that modules lead to, and packages of other repositories."""
+    files: dict[Path, _File] = {}
+    packages: set[tuple[Path, ...]] = set()
+    homes = {None, *(_repository(path.resolve()) for _, path in starts)}
+    todo = [*starts]
+    while todo:
+        module, path = todo.pop()
+        if path in files:
+            continue
+        files[path] = _file(module, path)
+        for name in _with_parents([module, *files[path].imported]):
+            if (found := file_of(name)) and found.suffix == ".py" and _is_local(name):
+                if _repository(found.resolve()) in homes:
+                    todo.append((name, found))
+                else:
+                    packages.add(_package(name.split(".")[0]))
+    return list(files.values()), packages
+
+
+def _with_parents(names: Iterable[str]) -> Iterator[str]:
+    """Yield names of modules with those of the packages that they lie in."""
+    for name in names:
+        while name:
+            yield name
+            name = name.rpartition(".")[0]
+
+
+@remembered
+def _is_local(module: str) -> bool:
+    """Return whether a module is neither Python's, nor ours, nor an installed one."""
+    top, path = module.split(".")[0], file_of(module)
+    if path is None or top == OURS or top in BY_VERSION:
+        return False
+    real = path.resolve()
+    stdlib = Path(sysconfig.get_path("stdlib")).resolve()
+    if real.is_relative_to(stdlib) or INSTALLED.intersection(real.parts):
+        return False
+    home = real.parents[module.count(".") + (path.name == "__init__.py")]
+    return not any(home.glob(f"{top}-*.dist-info"))  # of `pip install --target`
+
+
+@remembered
+def _repository(path: Path) -> Path | None:
+    """Return the folder of the git repository of a file, if it lies in one."""
+    return next((p for p in path.parents if (p / ".git").exists()), None)
+
+
+@remembered
+def _package(top: str) -> tuple[Path, ...]:
+    """Return the files of a top-level package or module, in a fixed order."""
+    spec = importlib.util.find_spec(top)
+    folders = map(Path, (spec and spec.submodule_search_locations) or ())
+    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    own = file_of(top)
+    return tuple(files) if files or own is None else (own,)
+
+
+@remembered
+def _bytes_of(package: tuple[Path, ...]) -> str:
+    """Return one hash of files."""
+    return hashlib.sha256(b"\0".join(map(read, package))).hexdigest()
+
+
+def _built_in(dotted: str) -> str:
+    """Return a hash of what a dotted name of this package counts by; "" if shared."""
+    words = dotted.split(".")
+    ends = range(len(words), 0, -1)
+    modules = {end: ".".join(words[:end]) for end in ends}
+    end, path = next((end, p) for end in ends if (p := file_of(modules[end])))
+    if not registers(path):
+        return ""
+    names = words[end : end + 1]
+    names = names or [name for s in tree_of(read(path)).body for name in defines(s)]
+    return " ".join(built_in_code(modules[end], path, one).sha256 for one in names)
