@@ -8,9 +8,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.measure import EXACT, Axis, Rotation, rotations
+from posenc_compare.hf.measure import EXACT, Rotation, rotations
 from posenc_compare.schemes import Geometry, Variant
 
 SECTIONS = "mrope_section"  # of modules that take ids of several axes
@@ -55,8 +57,8 @@ def axes_of(model: Any, row: Described, count: int) -> list[int]:
     assert isinstance(length, int)
     whole = _turns(rotations(model, length), layer)
     found: dict[tuple[int, int], int] = {}
-    for axis in range(count):
-        alone = _turns(rotations(model, length, axis=Axis(axis, count)), layer)
+    for axis, along in enumerate(torch.eye(count, dtype=torch.long)):
+        alone = _turns(rotations(model, length, along=along), layer)
         for pair, frequency in alone.items():
             same = math.isclose(frequency, whole.get(pair, 0.0), rel_tol=EXACT)
             if pair in found or not same:

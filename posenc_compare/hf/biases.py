@@ -8,17 +8,15 @@ import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.measure import EXACT, STATES, layers_of
+from posenc_compare.hf.measure import EXACT, Watch, layers_of, states_of
 from posenc_compare.schemes import Geometry, Scheme, Variant
 
 SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
@@ -26,35 +24,23 @@ CONTENT = "a bias by distance that depends on the content of tokens"
 HIDDEN = -5e3  # logits below are masks
 
 
-class _Logits(TorchFunctionMode):
+class _Logits(Watch):
     """Logits of all queries and keys, while this is entered.
 
     Layers whose tokens have become unequal are left out.
     """
 
     def __init__(self, model: Any, least: int) -> None:
-        super().__init__()
+        super().__init__(layers_of(model))
+        self.names = {module: name for name, module in model.named_modules()}
         self.least = least
         self.equal = True
         self.name = ""
         self.found: dict[str, Tensor] = {}
-        names = {module: name for name, module in model.named_modules()}
-        self._hooks = [
-            module.register_forward_pre_hook(
-                partial(self._begin, names[module]), with_kwargs=True
-            )
-            for module in layers_of(model)
-        ]
 
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        for hook in self._hooks:
-            hook.remove()
-
-    def _begin(self, name: str, _: object, args: Any, kwargs: Any) -> None:
+    def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         """Find out whether the tokens that an attention is given are equal."""
-        self.name = name
-        x = args[0] if args else kwargs.get(STATES)
+        self.name, x = self.names[module], states_of(args, kwargs)
         if isinstance(x, Tensor) and x.dim() == 3:
             apart = (x - x[:, :1]).abs().max()
             self.equal = bool(apart <= EXACT * x.abs().max())

@@ -7,11 +7,11 @@ queries and keys are where both are met, whatever code made them.
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +28,7 @@ ADDED = (torch.baddbmm, Tensor.baddbmm)  # to a first operand
 NAMED = ("batch1", "batch2")  # their other operands, if they are given by name
 STATES = "hidden_states"  # what attention is given first
 SCALED = "scales queries by their position"
-WEIGHTED = "multiplies channels by weights after the rotation, and rope here does not"
+OTHERWISE = "with the position otherwise than by a rotation"
 UNMET = "has no products of queries and keys that can be measured"  # linear attention
 KINDS = ("Attention", "MLA")  # in the names of classes of attention
 
@@ -36,13 +36,6 @@ KINDS = ("Attention", "MLA")  # in the names of classes of attention
 Pair = tuple[Tensor, Tensor]  # queries and keys
 Products = dict[int, list[Pair]]  # by layer, in the order of calls
 States = dict[nn.Module, list[Tensor]]  # in the order of calls
-
-
-class Axis(NamedTuple):
-    """One of several axes of position ids, by number, and how many there are."""
-
-    number: int
-    total: int
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,31 @@ def neutral(pair: Any) -> Any:
     )
 
 
-class _Met(TorchFunctionMode):
+class Watch(TorchFunctionMode):
+    """Follow attention modules while this is entered; hooks are removed on exit."""
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.hooks: list[Any] = [
+            module.register_forward_pre_hook(self._begin, with_kwargs=True)
+            for module in modules
+        ]
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        for hook in self.hooks:
+            hook.remove()
+
+    def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+def states_of(args: Any, kwargs: Any) -> Any:
+    """Return the states that attention is given, from the arguments of its call."""
+    return args[0] if args else kwargs.get(STATES)
+
+
+class _Met(Watch):
     """Record the queries and keys that layers multiply, while this is entered.
 
     Rotary tables are neutral if `plain`. `states` replace those of
@@ -97,7 +114,7 @@ class _Met(TorchFunctionMode):
         states: States | None = None,
         tokens: int = 1,
     ) -> None:
-        super().__init__()
+        super().__init__(layers)
         self.tokens = tokens
         self.layers = layers
         self.plain = plain
@@ -108,30 +125,16 @@ class _Met(TorchFunctionMode):
         self.scales: dict[int, float] = {}
         self.replaced: set[int] = set()
         self.tables: list[tuple[Tensor, ...]] = []
-        self._hooks: list[Any] = []
-
-    def __enter__(self) -> Any:
-        for module in self.layers:
-            self._hooks += [
-                module.register_forward_pre_hook(self._begin, with_kwargs=True),
-                module.register_forward_hook(self._end, always_call=True),
-            ]
-            for part in module.modules():
-                if "Indexer" in type(part).__name__:  # chooses keys for attention
-                    self._hooks += [
-                        part.register_forward_pre_hook(self._pass_over),
-                        part.register_forward_hook(self._end, always_call=True),
-                    ]
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        for hook in self._hooks:
-            hook.remove()
+        parts = dict.fromkeys(part for module in layers for part in module.modules())
+        indexers = [p for p in parts if "Indexer" in type(p).__name__]  # choose keys
+        for part in indexers:
+            self.hooks.append(part.register_forward_pre_hook(self._pass_over))
+        for part in (*layers, *indexers):
+            self.hooks.append(part.register_forward_hook(self._end, always_call=True))
 
     def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
         self.inside.append(self.layers[module])
-        own = args[0] if args else kwargs.get(STATES)
+        own = states_of(args, kwargs)
         calls = self.states.setdefault(module, [])
         if isinstance(own, Tensor):
             calls.append(own)
@@ -223,14 +226,14 @@ def meet(
     plain: bool = False,
     reach: int = 0,
     states: States | None = None,
-    axis: Axis | None = None,
+    along: Tensor | None = None,
 ) -> _Met:
     """Return what layers multiply in texts of one token at a position.
 
     The last text, if there are several, is a token at the position `reach`: some
     models rotate by the length of the longest text. Layers are given the states that
-    they had elsewhere, if these are known, so that each of them is measured alone. With
-    an axis, ids have several, and are 0 along the others.
+    they had elsewhere, if these are known, so that each of them is measured alone. Of
+    several axes, ids are the position times each number of `along`.
 
     A model that takes no position ids reads a text of equal tokens up to the position.
     """
@@ -239,8 +242,7 @@ def meet(
         positions = torch.full_like(ids, position)
         if len(ids) > 1:
             positions[-1] = reach
-        if axis is not None:
-            along = torch.eye(axis.total, dtype=torch.long)[axis.number]
+        if along is not None:
             positions = along[:, None, None] * positions
         given["position_ids"] = positions
     else:
@@ -277,18 +279,27 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def rotating_layers(model: Any) -> list[int] | None:
-    """Return the layers whose queries change with the position of a text of one token.
+def _probe(model: Any) -> tuple[_Met, _Met] | None:
+    """Return what layers multiply at positions 0 and 1 in a text of one token.
 
-    None if no layer rotates, or the model cannot be run on tokens alone.
+    None if the model cannot be run on tokens alone.
     """
     try:
         with evaluating(model):
             ids = torch.ones((1, 1), dtype=torch.long, device=model.device)
             still = meet(model, ids, 0)
-            first, second = still.found, meet(model, ids, 1, states=still.states).found
+            return still, meet(model, ids, 1, states=still.states)
     except Exception:  # no weights, or a model that asks for more than tokens
         return None
+
+
+def rotating_layers(model: Any) -> list[int] | None:
+    """Return the layers whose queries change with the position of a token.
+
+    None if no layer rotates, or the model cannot be run on tokens alone.
+    """
+    probe = _probe(model)
+    first, second = (probe[0].found, probe[1].found) if probe else ({}, {})
     return [
         layer
         for layer, pairs in sorted(first.items())
@@ -301,13 +312,8 @@ def sines_first(model: Any) -> bool:
 
     False if the model cannot be run on tokens alone.
     """
-    try:
-        with evaluating(model):
-            ids = torch.ones((1, 1), dtype=torch.long, device=model.device)
-            tables = meet(model, ids, 0).tables
-    except Exception:  # no weights, or a model that asks for more than tokens
-        return False
-    pairs = [pair for pair in tables if len(pair) == 2]
+    probe = _probe(model)
+    pairs = [pair for pair in probe[0].tables if len(pair) == 2] if probe else []
     return any(not first.any() and second.any() for first, second in pairs)
 
 
@@ -324,12 +330,12 @@ def neutral_at_start(model: Any, most: float) -> bool:
 
 
 def rotations(
-    model: Any, length: int, reach: int = 0, axis: Axis | None = None
+    model: Any, length: int, reach: int = 0, along: Tensor | None = None
 ) -> list[Rotation]:
     """Return what every layer with attention does to its queries and keys.
 
-    Positions from 0 to `length` are tried, with a text at `reach` beside them. With an
-    axis, ids move along that axis of several.
+    Positions from 0 to `length` are tried, with a text at `reach` beside them. Ids of
+    several axes are those positions times each number of `along`.
     """
     name = type(model).__name__
     if not layers_of(model):
@@ -342,7 +348,7 @@ def rotations(
     steps = sorted({*(step for step in STEPS if step < length), length - 1} - {0})
     if not _takes_positions(model):
         steps = [step for step in steps if step < LONGEST]
-    read = partial(meet, model, reach=reach, axis=axis)
+    read = partial(meet, model, reach=reach, along=along)
     few = torch.ones((2, 1), dtype=torch.long)
     start = read(few, 0)
     if not start.found:
@@ -372,19 +378,23 @@ def rotations(
             )
             for i in range(min(counts))
         ]
-        if len(counts) > 1 or not all(_same(made[0], one) for one in made):
+        if len(counts) > 1 or not all(alike(made[0], one) for one in made):
             fault = "has several products of queries and keys, turned differently"
             made = [Rotation(layer, made[0].width, fault=fault)]
         found.append(replace(made[0], scale=start.scales.get(layer)))
     return found
 
 
-def _same(one: Rotation, other: Rotation) -> bool:
-    """Return whether two products of a layer are rotated alike."""
-    if one.frequencies is None or other.frequencies is None:
-        return one.fault == other.fault and one.pairs == other.pairs
-    close = torch.allclose(one.frequencies, other.frequencies, rtol=EXACT, atol=0)
-    return one.pairs == other.pairs and close
+def alike(one: Rotation, other: Rotation) -> bool:
+    """Return whether two rotations are the same, of whatever layers."""
+    first, second = ((r.pairs, r.width, r.fault, r.note) for r in (one, other))
+    same = first == second
+    if not same or one.frequencies is None or other.frequencies is None:
+        return same
+    factors = [each.factor or 0.0 for each in (one, other)]
+    return math.isclose(*factors, rel_tol=EXACT) and torch.allclose(
+        one.frequencies, other.frequencies, rtol=EXACT, atol=1e-8
+    )
 
 
 def _pair(found: Pair, texts: int) -> Pair:
@@ -421,11 +431,9 @@ def _rotation(
             would = before @ made
             size = (would * after).sum() / would.square().sum()
             if not _off(would, after) < EXACT:
-                fault = f"changes {what} with the position otherwise than by a rotation"
+                fault = f"changes {what} {OTHERWISE}"
                 if _off(size * would, after) < EXACT:  # as keys, up to a factor
                     fault = SCALED
-                elif _weighted((base[0], q), (base[1], k)):
-                    fault = WEIGHTED
                 return Rotation(layer, width, fault=fault)
         solved[step] = made.T
     at_start = solved[0] - solved[0].diag().diag()
@@ -471,26 +479,6 @@ def _rotation(
     if _holds(made, solved):
         return made
     return Rotation(layer, width, fault="turns queries by more than fixed frequencies")
-
-
-def _weighted(queries: Pair, keys: Pair) -> bool:
-    """Return whether queries rotate as keys do, but for weights of their channels.
-
-    With the angle `a` of keys and weights `w`, query channel `i` becomes
-    `cos(a) q[i] - sin(a) w[i] / w[j] q[j]`. Weights cancel in the product of a pair.
-    Both are `(row, channel)` before and after; weights of the keys cancel too.
-    """
-    before, after = keys
-    own = torch.linalg.lstsq(before, after).solution
-    if not _off(before @ own, after) < EXACT:
-        return False
-    cosines, product = own.diag(), own * own.T
-    sines, partner = (product - product.diag().diag()).min(dim=1)
-    if not _off(cosines.square() - sines, torch.ones_like(sines)) < EXACT:
-        return False
-    before, after = queries
-    left = after - before * cosines
-    return _off(left * left[:, partner], sines * before * before[:, partner]) < EXACT
 
 
 def _off(made: Tensor, own: Tensor) -> float:

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from posenc_compare.attention import attention_logits
 from posenc_compare.hf.biases import HIDDEN, SOFTMAX
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.measure import EXACT, PRODUCTS, STATES, layers_of
+from posenc_compare.hf.measure import EXACT, PRODUCTS, Watch, layers_of, states_of
 from posenc_compare.hf.rotary import layers_text
 from posenc_compare.hf.tiny import given
 from posenc_compare.schemes import Geometry, Variant
@@ -54,26 +53,17 @@ class Read(NamedTuple):
     logits: Tensor
 
 
-class _Reading(TorchFunctionMode):
+class _Reading(Watch):
     """Record inputs and outputs of every attention module inside this context."""
 
     def __init__(self, model: Any) -> None:
-        super().__init__()
+        super().__init__(layers_of(model))
         self.found: dict[nn.Module, Read] = {}
         self.x: Any = None
         self.products = torch.empty(0)
-        self._hooks = [
-            module.register_forward_pre_hook(self._begin, with_kwargs=True)
-            for module in layers_of(model)
-        ]
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        for hook in self._hooks:
-            hook.remove()
 
     def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        self.module, self.x = module, args[0] if args else kwargs.get(STATES)
+        self.module, self.x = module, states_of(args, kwargs)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedConfig
@@ -22,10 +21,11 @@ from posenc_compare.hf.candidates import candidates, length_limits, turning
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import (
     EXACT,
+    OTHERWISE,
     SCALED,
     UNMET,
-    WEIGHTED,
     Rotation,
+    alike,
     layers_of,
     rotations,
 )
@@ -34,6 +34,7 @@ from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.variants import Variant
 
+WEIGHTED = "multiplies channels by weights after the rotation, and rope here does not"
 DEEP = "rounding grows from layer to layer"
 BACKWARDS = "rotates backwards: equals the scheme at negated positions"
 SHORT = 1024  # positions in which queries are not scaled yet
@@ -113,7 +114,7 @@ def rotary_in(model: Any, config: PreTrainedConfig) -> list[Described]:
         beyond = length if length > within else 2 * within
         last, later = (rotations(model, within, n - 1) for n in (beyond, 2 * beyond))
         where = f"above {within}"
-        if not all(map(_alike, last, later)):
+        if not all(map(alike, last, later)):
             where = f"at {beyond}; it changes with the length of the text"
         rows += [
             replace(row, note=row.note or f"measured alone, {where}")
@@ -130,11 +131,14 @@ def _measured(model: Any, length: int) -> list[Rotation]:
     measured again without them.
     """
     found = rotations(model, length)
-    notes = {one.layer: one.fault for one in found if one.fault in (WEIGHTED, SCALED)}
-    if WEIGHTED in notes.values():
+    notes = {one.layer: SCALED for one in found if one.fault == SCALED}
+    if any(one.fault.endswith(OTHERWISE) for one in found):
         for module in layers_of(model):
             _level(module)
+        faulty = {one.layer for one in found if one.fault.endswith(OTHERWISE)}
         found = rotations(model, length)
+        cured = [o.layer for o in found if o.layer in faulty and not o.fault]
+        notes |= dict.fromkeys(cured, WEIGHTED)
     if SCALED in notes.values() and length > SHORT:
         short = {one.layer: one for one in rotations(model, SHORT)}
         found = [short[o.layer] if o.fault == SCALED else o for o in found]
@@ -163,7 +167,7 @@ def rotary_rows(
     groups: list[list[Rotation]] = []
     for one in measured:
         for group in groups:
-            if _alike(group[0], one):
+            if alike(group[0], one):
                 group.append(one)
                 break
         else:
@@ -181,18 +185,6 @@ def rotary_rows(
             row = replace(row, note=row.note or one.note)
         rows.append(replace(row, numbers=numbers))
     return rows
-
-
-def _alike(one: Rotation, other: Rotation) -> bool:
-    """Return whether two layers do the same."""
-    first, second = ((r.pairs, r.width, r.fault, r.note) for r in (one, other))
-    same = first == second
-    if not same or one.frequencies is None or other.frequencies is None:
-        return same
-    factors = [each.factor or 0.0 for each in (one, other)]
-    return math.isclose(*factors, rel_tol=EXACT) and torch.allclose(
-        one.frequencies, other.frequencies, rtol=EXACT, atol=1e-8
-    )
 
 
 def layers_text(numbers: tuple[int, ...], config: Any) -> str:

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from posenc_compare.errors import PosencError
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.measure import EXACT, KINDS, STATES
+from posenc_compare.hf.measure import EXACT, KINDS, states_of
 from posenc_compare.schemes import Geometry, Scheme, Variant
 
 SELECTED = (torch.index_select, Tensor.index_select)
@@ -101,7 +101,7 @@ def _adds(model: Any, given: Mapping[str, Any], place: str, tables: set[str]) ->
     level(alone, tables - {place})
 
     def look(_: nn.Module, args: Any, kwargs: Any) -> None:
-        x = args[0] if args else kwargs.get(STATES)
+        x = states_of(args, kwargs)
         if isinstance(x, Tensor):
             rows = x.reshape(-1, x.shape[-1])
             off = float((rows - rows[:1]).abs().max())
