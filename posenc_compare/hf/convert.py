@@ -41,12 +41,11 @@ from posenc_compare.variants import Variant
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 OTHERS = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack", "*.safetensors")
 # The names of modules of queries and keys.
-PROJECTIONS = ("q_proj", "k_proj")
 NORMS = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")
 BLOCKS = ("qkv_proj", "Wqkv")  # all queries, then all keys, then all values
 GROUPED = ("query_key_value",)  # for each key its queries, itself and its value
 FUSED = (*BLOCKS, *GROUPED)
-NAMES = (*PROJECTIONS, *NORMS, *FUSED)
+NAMES = ("q_proj", "k_proj", *NORMS, *FUSED)
 
 
 @dataclass(frozen=True)
@@ -192,24 +191,18 @@ def _parts(config: Any) -> tuple[Layout, dict[str, Part], dict[str, str]]:
             f"or adjacent, got a model that {why}"
         )
     parts = _parts_of(model, measured)
-    for layer, one in measured.items():
-        there = {part.kind for part in parts.values() if part.layer == layer}
-        known = {*PROJECTIONS} <= there or there & {*FUSED}
-        if one.pairs and not known:
-            raise UnsupportedModelError(
-                f"{kind}: must have q_proj and k_proj, or {', '.join(FUSED)}, got a "
-                f"layer {layer} without"
-            )
-        if one.fault and there:
-            raise UnsupportedModelError(f"{kind}: layer {layer} {one.fault}")
+    for part in parts.values():
+        if fault := measured[part.layer].fault:
+            raise UnsupportedModelError(f"{kind}: layer {part.layer} {fault}")
     try:
         same = _is_moved(model, measured, parts, _other(own))
     except ShapeError as error:
         raise UnsupportedModelError(f"{kind}: {error}") from error
     if not same:
         raise UnsupportedModelError(
-            f"{kind}: attention must use the channels of the query and key projections "
-            f"in order and nowhere else, got a model that reorders or reuses them"
+            f"{kind}: attention must use the channels of q_proj and k_proj, or of "
+            f"{', '.join(FUSED)}, in order and nowhere else, got a model that reorders "
+            f"or reuses them, or has no such module"
         )
     heads = config.num_attention_heads
     parts = {n: replace(part, heads=heads) for n, part in parts.items() if part.rotated}
