@@ -14,13 +14,14 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from posenc_compare.hf.applied import Applied
-from posenc_compare.hf.measure import EXACT, neutral_at_start, sines_first
+from posenc_compare.hf.measure import neutral_at_start, sines_first
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 from posenc_compare.hf.readings import outputs
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes import Scheme, Variant
 
 TOKENS = 24
+SINES = "must give its layers cosines before sines, and gives sines first"
 PROVED = 1e-4  # of logits, in parts of the largest; a wrong frequency moves them 1e-2
 PLAIN = ("eager", "sdpa")  # attention that a model on the CPU can have
 
@@ -61,16 +62,10 @@ def apply(
             one of its class has other logits through this attention than by itself.
         ConfigError: if the scheme, an option or a layer cannot be used.
     """
-    sines = not keep_rotary and sines_first(model)
+    fault = SINES if not keep_rotary and sines_first(model) else ""
     made = Applied(model, scheme, layers, keep_rotary, length, generator)
-    if sines:
-        made.remove()
-        raise UnsupportedModelError(
-            f"{type(model).__name__}: must give its layers cosines before sines, and "
-            f"gives sines first; {WOULD_WORK}"
-        )
     chosen = None if layers is None else tuple(made.report()["layers"])
-    if fault := _fault(model, chosen, made.before, keep_rotary):
+    if fault := fault or _fault(model, chosen, made.before, keep_rotary):
         made.remove()
         raise UnsupportedModelError(f"{type(model).__name__}: {fault}; {WOULD_WORK}")
     return made
@@ -151,7 +146,7 @@ def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
             f"must have the same logits through this attention as by itself, got a "
             f"small one of its class that is off by {off:.0e} of the largest"
         )
-    if keep or layers is not None or not neutral_at_start(small, EXACT):
+    if keep or layers is not None or not neutral_at_start(small):
         return ""
     own = _read(small, ids, position_ids=torch.zeros_like(ids), **seen)
     with Applied(small, "nope", layers):

@@ -64,7 +64,7 @@ class _Logits(Watch):
             self.found.setdefault(self.name, whole)
 
 
-def biases_in(model: Any, given: Mapping[str, Any], least: int) -> list[Described]:
+def biases_in(model: Any, given: Mapping[str, Any]) -> list[Described]:
     """Return the biases by position of a model, a row for all layers that have one.
 
     The model evaluates tokens that are all 0, and then the equal ones that are given: a
@@ -72,8 +72,8 @@ def biases_in(model: Any, given: Mapping[str, Any], least: int) -> list[Describe
     """
     if hasattr(model, "set_attn_implementation"):
         model.set_attn_implementation("eager")  # whose softmax is seen
-    plain = _read(_without_content(model), given, least)
-    full = _read(model, given, least)
+    plain = _read(_without_content(model), given)
+    full = _read(model, given)
     found = full if all(one is None for one in plain.values()) else plain
     biased = {name: one for name, one in found.items() if one is not None}
     # In deeper layers tokens may be unequal; these are taken to be as the others.
@@ -99,8 +99,9 @@ def _above(names: Sequence[str]) -> str:
     return ".".join(each[0] for each in same)
 
 
-def _read(model: Any, given: Mapping[str, Any], least: int) -> dict[str, Tensor | None]:
+def _read(model: Any, given: Mapping[str, Any]) -> dict[str, Tensor | None]:
     """Return the biases of all layers that see equal tokens, by name."""
+    least = given["input_ids"].shape[1]
     reading = _Logits(model, least)
     with torch.no_grad(), reading:
         model(**given)

@@ -104,15 +104,15 @@ def _described(model: Any, config: Any) -> list[Described]:
         rows = []
     if any(one.kind == "rotary" for one in rows):
         return [by_axis(one, model) for one in rows]
-    text, count = _text(model)
-    if tables := tables_in(model, text, count):
-        return [*tables, *_biases_beside(tables, model, text, count)]
+    text = _text(model)
+    if tables := tables_in(model, text):
+        return [*tables, *_biases_beside(tables, model, text)]
     notes = {number: one.note for one in rows for number in one.numbers}
     if found := profiles_in(model, notes):
         return found
     if any(one.kind == "other" and one.note != UNMET for one in rows):
         return rows
-    if found := biases_in(model, text, count):
+    if found := biases_in(model, text):
         return found
     if any(one.note == SCALED for one in rows):
         return rows
@@ -120,18 +120,18 @@ def _described(model: Any, config: Any) -> list[Described]:
 
 
 def _biases_beside(
-    tables: list[Described], model: Any, text: dict[str, Any], count: int
+    tables: list[Described], model: Any, text: dict[str, Any]
 ) -> list[Described]:
     """Return the biases of a model whose tables no longer distinguish positions."""
     level(model, {one.layers for one in tables})
     try:
-        return biases_in(model, text, count)
+        return biases_in(model, text)
     except Exception:  # whatever a model makes of plain attention
         return []
 
 
-def _text(model: Any) -> tuple[dict[str, Any], int]:
-    """Return a text of equal tokens, as long as the model reads, and its length."""
+def _text(model: Any) -> dict[str, Any]:
+    """Return a text of equal tokens, as long as the model reads."""
     try:
         known = getattr(model.get_input_embeddings(), "num_embeddings", TOKEN + 1)
     except NotImplementedError as error:
@@ -146,7 +146,7 @@ def _text(model: Any) -> tuple[dict[str, Any], int]:
                 model(**text)
         except Exception:  # a table that is too short
             continue
-        return text, count
+        return text
     raise UnsupportedModelError(
         f"{type(model).__name__}: must read {COUNTS[-1]} tokens, and does not"
     )

@@ -166,9 +166,7 @@ class _Met(Watch):
             operands = [one for one in args if isinstance(one, Tensor)]
             operands += [kwargs[name] for name in NAMED if name in (kwargs or {})]
             if func in ADDED:
-                operands, func_of = operands[1:], torch.bmm
-            else:
-                func_of = func
+                operands = operands[1:]
             if func is F.scaled_dot_product_attention:
                 named = {"query": None, "key": None, **(kwargs or {})}
                 q, k = [*operands, named["query"], named["key"]][:2]
@@ -176,7 +174,7 @@ class _Met(Watch):
                 if isinstance(q, Tensor) and isinstance(named.get("scale"), float):
                     scale = named["scale"] * math.sqrt(q.shape[-1])
                     self.scales[self.inside[-1]] = scale
-            elif func_of in PRODUCTS and len(operands) == 2:
+            elif func in (*PRODUCTS, *ADDED) and len(operands) == 2:
                 first, second = operands
                 if func is torch.einsum:
                     self._keep(first, second)
@@ -317,16 +315,10 @@ def sines_first(model: Any) -> bool:
     return any(not first.any() and second.any() for first, second in pairs)
 
 
-def neutral_at_start(model: Any, most: float) -> bool:
-    """Return whether rotary tables leave queries at position 0 as they are."""
-    ids = torch.ones((1, 1), dtype=torch.long)
-    still = meet(model, ids, 0)
-    plain = meet(model, ids, 0, plain=True, states=still.states).found
-    return all(
-        _off(q, plain[layer][number][0]) <= most
-        for layer, pairs in still.found.items()
-        for number, (q, _) in enumerate(pairs)
-    )
+def neutral_at_start(model: Any) -> bool:
+    """Return whether the rotary tables at position 0 are those without rotation."""
+    tables = meet(model, torch.ones((1, 1), dtype=torch.long), 0).tables
+    return all(bool((cos == 1).all() and (sin == 0).all()) for cos, sin in tables)
 
 
 def rotations(

@@ -101,21 +101,11 @@ def haystack(
 
     The needles stand behind equal shares of the filler, with half a share at each end.
     Which kind comes first at a depth, and all keys and values, are drawn.
-    """
-    ordered, free = needles_for(filler, tokenizer, length, needles, seed)
-    ids = encoded(tokenizer, filler)[:free]
-    if len(ids) < free:
-        raise CorpusError(f"corpus: must make {free} tokens, got {len(ids)}")
-    return _placed(ids, ordered)
-
-
-def needles_for(
-    filler: str, tokenizer: Any, length: int, needles: int, seed: int
-) -> tuple[list[Needle], int]:
-    """Return the needles of a text, not placed yet, and the tokens of its filler.
 
     Raises:
-        ConfigError: if `length` tokens have no room for them.
+        ConfigError: if `length` tokens have no room for the needles.
+        CorpusError: if the filler is too short, or has characters that the tokenizer
+            does not know.
     """
     draw = np.random.default_rng(seed)
     made: list[list[Needle]] = [[] for _ in range(DEPTHS)]
@@ -135,7 +125,10 @@ def needles_for(
             f"lengths must have room for {len(ordered)} needles, got {length}; "
             f"{2 * (length - free)} would work"
         )
-    return ordered, free
+    ids = encoded(tokenizer, filler)[:free]
+    if len(ids) < free:
+        raise CorpusError(f"corpus: must make {free} tokens, got {len(ids)}")
+    return _placed(ids, ordered)
 
 
 def _placed(filler: Tensor, needles: Sequence[Needle]) -> Haystack:

@@ -6,10 +6,9 @@ with all of that attached, and attention finds it there. A `Session` states the 
 mask in our words, and is compared with it before it is used.
 """
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,8 +21,7 @@ from posenc_compare.schemes import Scheme, Variant
 ROTATED = ("query", "key", "pair_bias", "scores", "values", "weights")
 ATTACHED = "posenc_compare_pass"
 DRAWN = "posenc_compare_drawn"
-LOOKS = "a scheme looks at masks and keys; torch.compile(model) would work"
-F = TypeVar("F", bound=Callable[..., Any])
+uncompiled: Any = torch.compiler.disable  # a scheme looks at masks and keys
 
 
 @dataclass
@@ -185,20 +183,12 @@ def check_real(x: Tensor) -> None:
     fault = ""
     jit: Any = torch.jit
     if jit.is_tracing() or torch.compiler.is_exporting():
-        fault = f"is in no traced graph (torch.jit.trace, torch.export): {LOOKS}"
+        fault = "is in no traced graph (torch.jit.trace, torch.export): a scheme looks "
+        fault += "at masks and keys; torch.compile(model) would work"
     elif x.is_meta:
         fault = "must have its weights, got the meta device; a loaded one would work"
     if fault:
         raise UnsupportedModelError(f"a model with a scheme {fault}")
-
-
-def uncompiled(function: F) -> F:
-    """Return a function that `torch.compile` leaves as it is."""
-    disable: Any = torch.compiler.disable
-    more = (
-        {"reason": LOOKS} if "reason" in inspect.signature(disable).parameters else {}
-    )
-    return disable(function, **more)
 
 
 @uncompiled

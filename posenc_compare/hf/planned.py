@@ -15,7 +15,7 @@ from posenc_compare.hf.checkpoint import (
     reason_of,
     sha256_of,
 )
-from posenc_compare.hf.needles import needles_for
+from posenc_compare.hf.needles import haystack
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.readings import mixes
 from posenc_compare.hf.retrieval import filler_of
@@ -158,7 +158,7 @@ def _check_room(tokenizer: Any, setting: Retrieval, windows: int) -> None:
         one = replace(setting, seed=seed)
         for filler in one.read_fillers:
             text, drawn = filler_of(one, filler), stream_seed(filler, seed)
-            needles_for(text, tokenizer, one.read_length, one.needles, drawn)
+            haystack(text, tokenizer, one.read_length, one.needles, drawn)
 
 
 def _tokenizer(place: Path) -> Any:

@@ -5,6 +5,8 @@ a text of random tokens is evaluated, and what the attention adds to the product
 queries and keys is compared with the scheme.
 """
 
+import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -31,12 +33,12 @@ class Weights(NamedTuple):
     Attributes:
         linear: layer with `heads * rank` outputs.
         profiles: `(rank, reach)`.
-        scale: `(heads, rank)`, which multiplies the outputs; None: nothing does.
+        scale: `(heads, rank)`, which multiplies the outputs.
     """
 
     linear: nn.Linear
     profiles: Tensor
-    scale: Tensor | None
+    scale: Tensor
 
 
 class Read(NamedTuple):
@@ -131,15 +133,12 @@ def _weights(module: nn.Module) -> Iterator[Weights]:
         for weight in part.parameters(recurse=False)
         if weight.dim() == 2
     ]
-    for profiles in tables:
-        for linear in linears:
-            heads, left = divmod(linear.out_features, len(profiles))
-            if left or linear.bias is not None or not heads:
-                continue
-            yield Weights(linear, profiles, None)
-            for scale in tables:
-                if scale.shape == (heads, len(profiles)):
-                    yield Weights(linear, profiles, scale)
+    for profiles, linear in itertools.product(tables, linears):
+        shape = linear.out_features // len(profiles), len(profiles)
+        if math.prod(shape) == linear.out_features and linear.bias is None:
+            scales = [one for one in tables if one.shape == shape]
+            for scale in (linear.weight.new_ones(shape), *scales):
+                yield Weights(linear, profiles, scale)
 
 
 def _matched(
@@ -151,9 +150,9 @@ def _matched(
     found: dict[int, tuple[Variant, float]] = {}
     for module, number in layers_of(model).items():
         tried = [
-            (variant, _off(variant, one, reads[module]))
+            (variant := _variant(one, clip), _off(variant, one, reads[module]))
             for one in (weights[module] if module in reads else ())
-            for variant in _variants(one, clips)
+            for clip in sorted(clips)
         ]
         best = min(tried, key=lambda each: each[1], default=None)
         if best is None or not best[1] <= EXACT:
@@ -162,11 +161,9 @@ def _matched(
     return found
 
 
-def _variants(one: Weights, clips: set[float]) -> Iterator[Variant]:
+def _variant(one: Weights, clip: float) -> Variant:
     rank, reach = one.profiles.shape
-    for clip in sorted(clips):
-        options = {"rank": rank, "reach": reach, "clip": clip}
-        yield Variant("inkling", options)
+    return Variant("inkling", {"rank": rank, "reach": reach, "clip": clip})
 
 
 def _off(variant: Variant, one: Weights, read: Read) -> float:
@@ -179,9 +176,7 @@ def _off(variant: Variant, one: Weights, read: Read) -> float:
     if one.linear.out_features != heads * rank or read.x.shape[-1] != width:
         return float("inf")
     scheme: Any = variant.build(Geometry(width, heads, head_dim=1)).double()
-    weight = one.linear.weight.unflatten(0, (heads, rank))
-    if one.scale is not None:
-        weight = weight * one.scale[..., None]
+    weight = one.linear.weight.unflatten(0, (heads, rank)) * one.scale[..., None]
     scheme.mix.weight.copy_(weight.flatten(0, 1))
     scheme.profiles.copy_(one.profiles)
     places, state = torch.arange(keys), scheme.token_state(read.x)

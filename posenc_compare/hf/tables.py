@@ -65,13 +65,13 @@ class _Read(TorchFunctionMode):
             self.found.setdefault(name, (own.detach(), int(rows[0]), count))
 
 
-def tables_in(model: Any, given: Mapping[str, Any], least: int) -> list[Described]:
+def tables_in(model: Any, given: Mapping[str, Any]) -> list[Described]:
     """Return the tables of positions of a small random model in evaluation mode.
 
-    It evaluates what is given, `least` equal tokens.
+    It evaluates what is given, a text of equal tokens.
     """
     trained = {name for name, one in model.named_parameters() if one.requires_grad}
-    reading = _Read(model, least)
+    reading = _Read(model, given["input_ids"].shape[1])
     with torch.no_grad(), reading:
         model(**given)
     return [
