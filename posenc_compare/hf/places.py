@@ -40,51 +40,40 @@ def places_of(model: nn.Module) -> list[Place]:
         raise UnsupportedModelError(
             f"model must be a PreTrainedModel of transformers, got {name}{cure}"
         )
-    if model.config.is_encoder_decoder:
-        raise UnsupportedModelError(
-            f"{name}: has an encoder, and schemes act on causal attention alone; "
-            f"{WOULD_WORK}"
-        )
-    if model.config.get_text_config() is not model.config:
+    crosses = model.config.is_encoder_decoder
+    if not crosses and model.config.get_text_config() is not model.config:
         raise UnsupportedModelError(
             f"{name}: reads more than text; its language model alone would work, if "
             f"that is one of Llama, Qwen, Mistral, Gemma, GPT-NeoX or OLMo"
         )
     modules, found = dict(model.named_modules()), []
-    placing: dict[str, None] = {}
+    others: dict[str, None] = {}  # which place tokens by themselves
     for path, module in modules.items():
-        kind = type(module)
-        layer = getattr(module, "layer_idx", None)
-        if not isinstance(layer, int):
+        kind, layer = type(module), getattr(module, "layer_idx", None)
+        if not (isinstance(layer, int) and kind.__name__.endswith("Attention")):
             continue
-        if not kind.__name__.endswith("Attention"):
-            continue
-        if ROTARY not in inspect.signature(kind.forward).parameters:
-            placing[kind.__name__] = None
-            continue
-        above, _, inside = path.rpartition(".")
-        found.append(Place(layer, module, modules[above], inside))
-    if any(place.layer < 0 for place in found):
-        raise UnsupportedModelError(
-            f"{name}: shares attention between layers, and schemes act on layers with "
-            f"attention of their own; {WOULD_WORK}"
-        )
-    if any(not getattr(place.attention, "is_causal", True) for place in found):
-        raise UnsupportedModelError(
-            f"{name}: is an encoder, whose tokens look ahead, and schemes act on "
-            f"causal attention alone; {WOULD_WORK}"
-        )
-    if placing or not found:
-        kinds = " and ".join(placing) or "attention"
-        raise UnsupportedModelError(
-            f"{name}: its {kinds} takes no {ROTARY}, so it places tokens by code of "
-            f"its own; {WOULD_WORK}"
-        )
-    if not model._can_set_attn_implementation():
-        raise UnsupportedModelError(
-            f"{name}: does not call AttentionInterface, so no other attention can "
-            f"take its place; {WOULD_WORK}"
-        )
+        if ROTARY in inspect.signature(kind.forward).parameters:
+            above, _, inside = path.rpartition(".")
+            found.append(Place(layer, module, modules[above], inside))
+        else:
+            others[kind.__name__] = None
+    fault = ""
+    if crosses:
+        fault = "has an encoder, and schemes act on causal attention alone"
+    elif any(place.layer < 0 for place in found):
+        fault = "shares attention between layers, and schemes act on layers with "
+        fault += "attention of their own"
+    elif any(not getattr(place.attention, "is_causal", True) for place in found):
+        fault = "is an encoder, whose tokens look ahead, and schemes act on causal "
+        fault += "attention alone"
+    elif others or not found:
+        fault = f"its {' and '.join(others) or 'attention'} takes no {ROTARY}, so it "
+        fault += "places tokens by code of its own"
+    elif not model._can_set_attn_implementation():
+        fault = "does not call AttentionInterface, so no other attention can take its "
+        fault += "place"
+    if fault:
+        raise UnsupportedModelError(f"{name}: {fault}; {WOULD_WORK}")
     return sorted(found, key=lambda place: place.layer)
 
 
