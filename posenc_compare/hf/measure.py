@@ -318,7 +318,8 @@ def sines_first(model: Any) -> bool:
 def neutral_at_start(model: Any) -> bool:
     """Return whether the rotary tables at position 0 are those without rotation."""
     tables = meet(model, torch.ones((1, 1), dtype=torch.long), 0).tables
-    return all(bool((cos == 1).all() and (sin == 0).all()) for cos, sin in tables)
+    pairs = [pair for pair in tables if len(pair) == 2]
+    return all(bool((cos == 1).all() and (sin == 0).all()) for cos, sin in pairs)
 
 
 def rotations(
