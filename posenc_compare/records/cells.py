@@ -22,7 +22,7 @@ from posenc_compare.records.record import (
 from posenc_compare.registry import MEASURES, SCHEMES, SETTINGS, TASKS, Entry
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.setting import Setting
-from posenc_compare.source.edits import own_edits, shared_edits
+from posenc_compare.source.edits import shared_edits
 from posenc_compare.source.files import OURS
 from posenc_compare.source.own_code import NUMBERS, own_code
 from posenc_compare.validate import check_choice
@@ -156,9 +156,8 @@ def _named_in(entry: Entry) -> set[str]:
 
 
 def _code(entries: Iterable[Entry]) -> str:
-    """Return one hash of the own code of registered things, edits included."""
-    found = map(own_code, entries)
-    parts = [f"{one.sha256} {own_edits(one.files)}\n" for one in found]
+    """Return one hash of the own code of registered things."""
+    parts = [f"{own_code(entry).sha256} \n" for entry in entries]
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 

@@ -3,8 +3,8 @@
 Keys hold no hash of the code that the package shares; that code is known by `NUMBERS`.
 So an edit of it, in a clone or in an installed copy, must make a difference. The files
 are compared with the commit that is checked out, or with the RECORD of the wheel. Where
-there is neither, nothing is added. Layout, comments, docstrings, error messages and
-places of files make no difference.
+there is neither, nothing is added. Files of schemes, measures and tasks count by `own_code`.
+Layout, comments, docstrings, error messages and places of files make no difference.
 """
 
 import ast
@@ -16,8 +16,6 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from posenc_compare.source.files import OURS, remembered, tree_of
@@ -31,44 +29,15 @@ from posenc_compare.source.forms import (
 
 PACKAGE = Path(__file__).parent.parent
 Texts = dict[Path, bytes]
-Code = Counter[str]  # hashes of statements
-
-
-@dataclass(frozen=True)
-class Side:
-    """The statements of edited files as they were, or as they are, by their hashes.
-
-    Attributes:
-        own: of each file that declares a scheme, a measure or a task.
-        shared: of all other files.
-    """
-
-    own: dict[Path, Code]
-    shared: Code
-
-
-def own_edits(files: Iterable[Path]) -> str:
-    """Return the hash of what was edited in files of registered things; "" for nothing.
-
-    `files` are those that define such a thing and what it leads to.
-    """
-    before, after = _edits()
-    edited = {one for file in files for one in after.own.get(file, Code())}
-    return _hash(edited - before.shared.keys() - {*chain(*before.own.values())})
 
 
 @remembered
 def shared_edits() -> str:
     """Return the hash of what was edited in shared files; "" for nothing."""
-    before, after = _edits()
-    gone = {f"without {one}" for one in (before.shared - after.shared).elements()}
-    return _hash(gone | {*(after.shared - before.shared).elements()})
-
-
-@remembered
-def _edits() -> tuple[Side, Side]:
-    before, after = _since_commit() or _since_install()
-    return _side(before), _side(after)
+    before, after = map(_statements, _since_commit() or _since_install())
+    gone = {f"without {one}" for one in (before - after).elements()}
+    found = sorted(gone | {*(after - before).elements()})
+    return hashlib.sha256("\n".join(found).encode()).hexdigest() if found else ""
 
 
 def _since_commit() -> tuple[Texts, Texts] | None:
@@ -120,20 +89,17 @@ def _texts(paths: Iterable[Path]) -> Texts:
     return {path: path.read_bytes() for path in paths if path.is_file()}
 
 
-def _side(texts: Texts) -> Side:
-    own, shared = {}, Code()
-    for path, text in texts.items():
-        body = [one for one in tree_of(text).body if not is_silent(one)]
-        hashes = [
-            hashlib.sha256(json.dumps(form(nameless(one), _as_written)).encode())
-            for one in body
-        ]
-        code = Code(one.hexdigest() for one in hashes)
-        if any(map(is_registered, body)):
-            own[path] = code
-        else:
-            shared += code
-    return Side(own, shared)
+def _statements(texts: Texts) -> Counter[str]:
+    """Return the hashes of all statements of files that register nothing."""
+    bodies = [tree_of(text).body for text in texts.values()]
+    forms = [
+        json.dumps(form(nameless(one), _as_written))
+        for body in bodies
+        if not any(map(is_registered, body))
+        for one in body
+        if not is_silent(one)
+    ]
+    return Counter(hashlib.sha256(one.encode()).hexdigest() for one in forms)
 
 
 def _as_written(node: ast.AST) -> Form:
@@ -142,9 +108,3 @@ def _as_written(node: ast.AST) -> Form:
         case ast.Raise(exc=ast.Call(func=raised)):
             return form(raised, _as_written)
     return None
-
-
-def _hash(hashes: Iterable[str]) -> str:
-    """Return one hash of several, in whatever order; "" for none."""
-    joined = "\n".join(sorted(hashes))
-    return hashlib.sha256(joined.encode()).hexdigest() if joined else ""
