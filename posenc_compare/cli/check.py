@@ -9,42 +9,31 @@ import typer
 
 from posenc_compare.cli.console import counted, say, show, tell
 from posenc_compare.cli.options import Format, Formats, Plugins
-from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
-from posenc_compare.validate import hint
-from posenc_compare.variants import parse_variants
+from posenc_compare.variants import Variant, parse_variants
 
 if TYPE_CHECKING:
-    from posenc_compare.check import Outcome
+    from posenc_compare.check import Outcome, Subject
 
-FILE = re.compile(r"([^,]+\.py)(?::([^:]*)(:.*)?)?")  # and a class, and its options
 STATES = ("passed", "failed", "expected to fail", "not applicable")
 
 
 def check(
     scheme: Annotated[
         str,
-        typer.Argument(
-            help="Schemes as for `run`, a Python file, or one class as file.py:Class."
-        ),
+        typer.Argument(help="Schemes as for `run`, or a Python file."),
     ],
     plugin: Plugins = None,
     format: Formats = Format.table,
 ) -> int:
     """Run the conformance checks on schemes."""
-    from posenc_compare.check import CHECKS, Subject, run_check
-
     plugins, text = plugin or [], scheme
-    if given := FILE.fullmatch(scheme):
-        plugins, text = [*plugins, given[1]], _schemes_in(*given.groups())
+    if scheme.endswith(".py"):
+        plugins, text = [*plugins, scheme], schemes_in(scheme)
     head, as_table = ["check", "what it checks", "outcome", "detail"], format == "table"
     bad, rows = 0, []
     for variant in parse_variants(text):
-        origins = {SCHEMES.entry(name).origin for name in variant.schemes}
-        own = next((p for p in plugins if p in origins), "")
-        subject = Subject(variant, own)
-        codes = counted([*CHECKS], variant.label)
-        outcomes = [run_check(subject, code) for code in codes]
+        subject, outcomes = checked(variant, plugins)
         counts = Counter(outcome.state for outcome in outcomes)
         said = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
         line = f"{variant.label}: {len(outcomes)} checks: {said}"
@@ -63,20 +52,20 @@ def check(
     return int(bool(bad))
 
 
-def _schemes_in(file: str, asked: str | None, options: str | None) -> str:
-    """Return the schemes of a file, or the one that is asked for, with its options."""
-    names: dict[str, str] = {}
-    for name in add_plugin(file):
-        if name in SCHEMES and not SCHEMES.owns((entry := SCHEMES.entry(name)).module):
-            names |= {name: name, entry.definition: name}
-    if asked is None:
-        return ",".join(dict.fromkeys(names.values()))
-    if asked not in names:
-        raise ConfigError(
-            f"no scheme {asked[:80]!r} in that file{hint(asked, names)}; it declares "
-            f"{', '.join(names)}"
-        )
-    return names[asked] + (options or "")
+def schemes_in(file: str) -> str:
+    """Return the names of the schemes that a plugin file declares, by comma."""
+    names = [name for name in add_plugin(file) if name in SCHEMES]
+    return ",".join(n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module))
+
+
+def checked(variant: Variant, plugins: list[str]) -> "tuple[Subject, list[Outcome]]":
+    """Run all checks on a scheme, which may be of one of the plugins."""
+    from posenc_compare.check import CHECKS, Subject, run_check
+
+    origins = {SCHEMES.entry(name).origin for name in variant.schemes}
+    subject = Subject(variant, next((p for p in plugins if p in origins), ""))
+    codes = counted([*CHECKS], variant.label)
+    return subject, [run_check(subject, code) for code in codes]
 
 
 def _row(outcome: "Outcome") -> list[str]:

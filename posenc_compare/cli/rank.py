@@ -11,20 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from posenc_compare.cli.check import checked, schemes_in
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import (
-    counted,
-    progress,
-    say,
-    say_stopped,
-    show_parts,
-)
+from posenc_compare.cli.console import progress, say, say_stopped, show_parts
 from posenc_compare.cli.options import with_options
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.sanitize import SHORT, clean
-from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import Work
+from posenc_compare.variants import labelled
 
 if TYPE_CHECKING:
     from posenc_compare.records.cells import Cell
@@ -62,10 +57,8 @@ def rank(
         preset = str(chosen.setdefault("preset", "quick"))
         reference_of(preset)
         if scheme.endswith(".py"):
-            add_plugin(scheme)
             chosen["plugins"] = [*chosen.get("plugins", []), scheme]
-            names = [n for n, e in SCHEMES.entries().items() if e.origin == scheme]
-            scheme, folder = ",".join(names), Path(scheme).stem
+            scheme, folder = schemes_in(scheme), Path(scheme).stem
         else:
             folder = re.sub(r"\W+", "-", scheme)[:64]
         out = Path(chosen.pop("out", None) or f"runs/rank-{preset}/{folder}")
@@ -200,13 +193,7 @@ def _check_seeds(known: "list[Record]", cells: "Iterable[Cell]") -> None:
 
 def _check(label: str, plugins: list[str]) -> int:
     """Check a scheme and return how many checks failed."""
-    from posenc_compare.check import CHECKS, Subject, run_check
-    from posenc_compare.variants import labelled
-
-    variant = labelled(label)
-    origin = SCHEMES.entry(variant.name).origin
-    subject = Subject(variant, origin if origin in plugins else "")
-    outcomes = [run_check(subject, code) for code in counted([*CHECKS], label)]
+    _, outcomes = checked(labelled(label), plugins)
     states = Counter(outcome.state for outcome in outcomes)
     for outcome in outcomes:
         if outcome.state == "failed":

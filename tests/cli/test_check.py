@@ -40,7 +40,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_cause_is_one_row(posenc: Any, file: Path) -> None:
-    done = posenc("check", f"{file}:Wide")
+    done = posenc("check", "cli_wide", "--plugin", file)
     assert done.returncode == 1
     said = "offset_bias must return (heads, offset)"
     assert done.stdout.count(said) == 1 < int(done.stderr.split()[0])
@@ -57,37 +57,12 @@ def test_a_file_stands_for_all_of_its_schemes(posenc: Any, file: Path) -> None:
     assert f"{failed} checks failed" in done.stderr
 
 
-def test_a_file_in_a_folder_whose_name_looks_like_one(
-    posenc: Any, tmp_path: Path
-) -> None:
-    path = tmp_path / "old.python" / "more.py"
-    path.parent.mkdir()
-    path.write_text(SCHEMES.replace("cli_", "other_"))
-    done = posenc("check", f"{path}:Sound")
-    said = "other_sound: 24 checks: 24 passed\n"
-    assert (done.returncode, done.stdout) == (0, said)
-    done = posenc("check", f"{path}:Sound:slope=2")
-    assert done.stderr == (
-        "error: other_sound: no option 'slope'; it takes none; options are the "
-        "parameters behind `*` in its `__init__`\n"
-    )
-
-
 def test_a_class_that_is_no_scheme(posenc: Any, tmp_path: Path) -> None:
     path = tmp_path / "odd.py"
     path.write_text(SCHEMES.replace("cli_", "odd_").replace("(Scheme)", ""))
     done = posenc("check", path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "must be a class derived from Scheme, got <class" in done.stderr
-
-
-def test_a_class_that_is_not_there(posenc: Any, file: Path) -> None:
-    done = posenc("check", f"{file}:Sounds")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "error: no scheme 'Sounds' in that file; did you mean Sound or "
-        "cli_sound?; it declares cli_wide, Wide, cli_sound, Sound\n"
-    )
 
 
 @pytest.mark.parametrize("terminal", [True, False])
