@@ -24,7 +24,6 @@ from torch import Tensor
 
 from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
-from posenc_compare.train.progress import CheckpointStore
 from posenc_compare.validate import read_regular
 
 NAME = "checkpoint"
@@ -37,7 +36,7 @@ class Stopped(BaseException):
     """The run was asked to stop, and the state of the training is saved."""
 
 
-class Checkpoints(CheckpointStore):
+class Checkpoints:
     """The checkpoint of one training, in a file.
 
     Args:
@@ -45,6 +44,11 @@ class Checkpoints(CheckpointStore):
         interval: seconds between two checkpoints.
         stop: returns whether the run was asked to stop.
         files: module `os`, or a stand-in for tests.
+
+    Attributes:
+        refused: reasons why earlier checkpoint files were not used.
+        resumed_from: step of the checkpoint in use, 0 for none.
+        raised: the exception with which `save` ended the training, if it did.
     """
 
     def __init__(
@@ -54,7 +58,9 @@ class Checkpoints(CheckpointStore):
         stop: Callable[[], bool] = lambda: False,
         files: Any = os,
     ) -> None:
-        super().__init__()
+        self.refused: list[str] = []
+        self.resumed_from = 0
+        self.raised: BaseException | None = None
         self.folder = folder
         self.interval = interval
         self.stop = stop
@@ -62,6 +68,7 @@ class Checkpoints(CheckpointStore):
         self._last = time.monotonic()
 
     def due(self) -> bool:
+        """Return whether a checkpoint should be made now."""
         if self.stop():
             return True
         passed = time.monotonic() - self._last
@@ -82,6 +89,15 @@ class Checkpoints(CheckpointStore):
     def load(
         self, restore: Callable[[int, Tensors], None], limit: int
     ) -> tuple[int, Tensors]:
+        """Load the newest checkpoint that is intact and matches the training.
+
+        Args:
+            restore: uses step and tensors; raises ValueError if they do not match.
+            limit: most bytes of a checkpoint file.
+
+        Returns:
+            Step and tensors; 0 and {} if there is no such checkpoint.
+        """
         if self.folder is None:
             return 0, {}
         what = "checkpoint"

@@ -33,7 +33,7 @@ from posenc_compare.train.checkpoints import Checkpoints, Stopped
 from posenc_compare.train.decoder import Decoder
 from posenc_compare.train.evaluation import evaluate
 from posenc_compare.train.optimiser import acts_on, groups
-from posenc_compare.train.progress import CheckpointStore, Progress
+from posenc_compare.train.progress import Progress
 from posenc_compare.train.trainer import Trainer, trainer_of
 from posenc_compare.variants import parse_variants
 
@@ -506,8 +506,8 @@ def test_tests_with_windows_that_move_by_one_byte_are_kept(
     assert found == [(0, []), (setting.steps, [])]
 
 
-class Saving(CheckpointStore):
-    """A store that is always due, and notes the steps of what it would save."""
+class Saving(Checkpoints):
+    """Checkpoints that are always due, and note the steps of what they would save."""
 
     def __init__(self) -> None:
         super().__init__()
