@@ -65,13 +65,10 @@ class Tests:
             raise ValueError(f"{min(kept)} is of a network that is not trained")
         for name, scores in kept.items():
             length = name.removeprefix(KEPT).partition(".")[0]
-            known = length in self.lengths and scores.dim() == 2
-            if not known or str(scores.shape[1]) != length:
+            known = length in self.lengths and scores.dtype == torch.float32
+            known = known and scores.dim() == 2 and str(scores.shape[1]) == length
+            if not known or not (scores.isfinite() & (scores >= 0)).all():
                 raise ValueError(f"{name} is not of this test")
-            if scores.dtype != torch.float32:
-                raise ValueError(f"{name} must be float32, got {scores.dtype}")
-            if not (scores.isfinite() & (scores >= 0)).all():
-                raise ValueError(f"{name} must be finite and not negative")
         rest = {n: tensor for n, tensor in tensors.items() if n not in kept}
         self.trainer.restore(step, rest)
         self._kept = kept

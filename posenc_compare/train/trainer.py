@@ -178,6 +178,8 @@ class Trainer:
                     self.optimiser.state[tensor] = {"step": count, **moments}
 
     def _check(self, step: int, tensors: dict[str, Tensor]) -> None:
+        if not 0 < step <= self.setting.steps:
+            raise ValueError(f"its step must be up to {self.setting.steps}, got {step}")
         wanted: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
         wanted["losses"] = ((step,), torch.float32)
         for name, tensor in self._named():
@@ -187,19 +189,12 @@ class Trainer:
                 wanted[f"optimiser.step.{name}"] = ((), torch.float32)
                 for part in ("exp_avg", "exp_avg_sq"):
                     wanted[f"optimiser.{part}.{name}"] = known
-        if not 0 < step <= self.setting.steps:
-            raise ValueError(f"its step must be up to {self.setting.steps}, got {step}")
-        if tensors.keys() != wanted.keys():
-            name = min(tensors.keys() ^ wanted.keys())
-            raise ValueError(f"{name} is missing or not of this training")
-        for name, (shape, dtype) in wanted.items():
-            tensor = tensors[name]
-            if (tuple(tensor.shape), tensor.dtype) != (shape, dtype):
-                raise ValueError(f"{name} must be {dtype} of shape {shape}")
-            if not tensor.isfinite().all():
-                raise ValueError(f"{name} must be finite")
-            if name.startswith("optimiser.step.") and not 0 < tensor <= step:
-                raise ValueError(f"{name} must be up to {step}")
+        found = {name: (tuple(t.shape), t.dtype) for name, t in tensors.items()}
+        names = wanted.keys() | found.keys()
+        wrong = [name for name in names if wanted.get(name) != found.get(name)]
+        wrong += [name for name, t in tensors.items() if not t.isfinite().all()]
+        if wrong:
+            raise ValueError(f"{min(wrong)} is missing or not of this training")
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [*self.model.named_parameters(), *self.model.named_buffers()]
