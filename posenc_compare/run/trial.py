@@ -5,7 +5,6 @@ of plugins are not built here.
 """
 
 from collections.abc import Iterable, Iterator
-from inspect import isfunction
 
 import torch
 
@@ -43,15 +42,13 @@ def misspelt(variants: Iterable[Variant]) -> Iterator[str]:
     Such a scheme would be trained as one that does nothing.
     """
     for name in dict.fromkeys(variant.name for variant in variants):
-        if _all_own([name]):
+        scheme = SCHEMES.get(name)
+        if any(getattr(scheme, hook) is not getattr(Scheme, hook) for hook in HOOKS):
             continue
-        methods = _methods(SCHEMES.get(name))
-        meant = {method: near(method, HOOKS) for method in methods}
-        hints = [
-            f"`{method}` looks like `{to[0]}`" for method, to in meant.items() if to
-        ]
-        if hints and not methods & set(HOOKS):
-            yield f"{name} overrides no hook, and so does nothing; {hints[0]}"
+        own = [n for n in dir(scheme) if n[0] != "_" and not hasattr(Scheme, n)]
+        if meant := [(n, hooks[0]) for n in own if (hooks := near(n, HOOKS))]:
+            hint = "`{}` looks like `{}`".format(*meant[0])
+            yield f"{name} overrides no hook, and so does nothing; {hint}"
 
 
 def _all_own(names: Iterable[str]) -> bool:
@@ -84,10 +81,3 @@ def _refusal(variant: Variant, geometry: Geometry) -> str:
     except PosencError as error:
         return str(error)
     return ""
-
-
-def _methods(scheme: type[Scheme]) -> set[str]:
-    """Return the public methods of a class and of its bases, but those of `Scheme`."""
-    classes = set(scheme.__mro__) - set(Scheme.__mro__)
-    named = {n: value for one in classes for n, value in vars(one).items()}
-    return {n for n, value in named.items() if isfunction(value) and n[0] != "_"}
