@@ -3,8 +3,9 @@
 Keys hold no hash of the code that the package shares; that code is known by `NUMBERS`.
 So an edit of it, in a clone or in an installed copy, must make a difference. The files
 are compared with the commit that is checked out, or with the RECORD of the wheel. Where
-there is neither, nothing is added. Files of schemes, measures and tasks count by `own_code`.
-Layout, comments, docstrings, error messages and places of files make no difference.
+there is neither, nothing is added. Files of schemes, measures and tasks count by
+`own_code`. Layout, comments, docstrings, error messages and places of files make no
+difference.
 """
 
 import ast
