@@ -40,9 +40,8 @@ from posenc_compare.show.plots.style import FAINT, FIRST, LABEL, looks, safe
 from posenc_compare.show.results import Results
 from posenc_compare.stats.intervals import half_width
 
-# These need many schemes, many rates or other records: `test_predictions.py`,
-# `test_sensitivity.py`, `test_retrieval.py`.
-OTHERS = {"prediction", "sensitivity", "retrieval", "retrieval_bits"}
+# These need many rates or other records: `test_sensitivity.py`, `test_retrieval.py`.
+OTHERS = {"sensitivity", "retrieval", "retrieval_bits"}
 NAMES = [entry.name for entry in in_order() if entry.name not in OTHERS]
 TRAINED = ("extrapolation", "inside")
 UNITS = {"distinct_share": "share of codes"}

@@ -9,13 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import Command
-from support.plots import drawn
 from support.records import curve, fact, labelled, record, row, stored
 from support.shown import refusal
 
 from posenc_compare.records.quantities import ONE_LAYER
-from posenc_compare.registry import PLOTS
-from posenc_compare.show.predictions import WHENS, predictions
+from posenc_compare.show.predictions import predictions
 
 RNG = np.random.default_rng(0)
 LABELS = [f"scheme{i:02}" for i in range(12)]
@@ -119,8 +117,6 @@ def test_each_training_setting_has_outcomes_of_its_own() -> None:
         assert own["n"].tolist() == [12] * len(alone)
         assert own["quantity"].tolist()[:2] == alone["quantity"].tolist()[:2]
         assert own["rho"].tolist() == pytest.approx(alone["rho"].tolist(), nan_ok=True)
-    assert found["curve"].unique().tolist() == ["bits [steps=0]", "bits [steps=1]"]
-    assert found["of_start"].sum() == 4
 
 
 def settings_of(one: dict[str, Any]) -> dict[str, Any]:
@@ -137,8 +133,6 @@ def test_a_scheme_of_two_processors_counts_once() -> None:
     for one in records:  # times of two processors are no mean
         for quantity in one["quantities"].values():
             quantity["repeatable"] = one["spec"]["measure"]["name"] != "perturbation"
-    figure = drawn("prediction", labelled(records))
-    assert any("n = 2 seeds averaged" in text.get_text() for text in figure.texts)
     names = set(predictions(labelled(records))["quantity"])
     assert {"the size [cpu=another]", "the size [cpu=one]"} <= names
 
@@ -161,37 +155,9 @@ def test_versions_of_a_scheme_are_one_point() -> None:
     pd.testing.assert_frame_equal(by_name([*made(), *older]), by_name(made()))
 
 
-def test_the_plot_has_a_cell_for_each_measure_and_score() -> None:
-    found = predictions(labelled(made()))
-    figure = drawn("prediction", labelled(made()))
-    panels = figure.axes[:3]
-    assert [axes.get_title().replace("\n", " ") for axes in panels] == [*WHENS]
-    names = [text.get_text() for text in panels[0].get_yticklabels()]
-    assert names == ["the size", "is absolute", "own score at training length"]
-    cells = panels[0].collections[0].get_array()
-    values = np.ma.filled(np.ma.asarray(cells, dtype=float), np.nan)
-    some = found[(found["when"] == WHENS[0]) & (found["quantity"] != NAN)]
-    assert values[:, 0] == pytest.approx(some["rho"].to_numpy())
-    stars = (some["p_holm"].astype(float) <= 0.05).tolist()
-    assert [text.get_text().count("*") for text in panels[0].texts] == stars
-    assert sum(stars) > 0
-    assert PLOTS.get("prediction")(labelled(made(LABELS[:3]))) is None
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stored(tmp_path_factory.mktemp("one") / "run", made())
-
-
-def test_the_plot_has_a_column_for_each_training_setting() -> None:
-    both = [*made(), *(one for one in made(steps=1) if "steps" in settings_of(one))]
-    long = "t" * 150
-    for one in both:
-        if "steps" in settings_of(one):
-            settings_of(one)["split"] = f"{long}{settings_of(one)['steps']}"
-    figure = drawn("prediction", labelled(both))
-    names = [text.get_text() for text in figure.axes[0].get_xticklabels()]
-    assert [name.replace("\n", "")[-8:] for name in names] == ["steps=0]", "steps=1]"]
 
 
 def test_every_format_has_all_outcomes(posenc: Command, run: Path) -> None:

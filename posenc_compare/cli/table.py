@@ -134,7 +134,7 @@ def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Ta
 
 
 def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
-    from posenc_compare.show.predictions import COLUMNS, prediction_tables, predictions
+    from posenc_compare.show.predictions import prediction_tables, predictions
     from posenc_compare.stats.correlation import FEWEST
 
     found = predictions(records)
@@ -144,4 +144,4 @@ def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
             f"without training and a trained curve of one setting, and hold fewer; the "
             f"folder of a whole `run` would work"
         )
-    return found[COLUMNS], prediction_tables(found)
+    return found, prediction_tables(found)

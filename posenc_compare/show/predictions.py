@@ -27,8 +27,6 @@ from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.correlation import FEWEST_DRAWN, correlation, holm
 
 ABSOLUTE = "is absolute"
-WHENS = ("longest test", "longest test minus training length", "training length")
-"""Where on a trained curve an outcome is."""
 HEAD = ("quantity", "n", "rho", "95% over schemes", "95% over families")
 HEAD += (f"given {ABSOLUTE!r}", "p", "p (Holm)")
 COLUMNS = [
@@ -48,9 +46,7 @@ def predictions(records: Iterable[Record]) -> Frame:
         `outcome` and `quantity` by name; `control`: whether that is a control and no
         measure; `n` schemes; the correlation `rho` and the ends of its intervals;
         `given_absolute`; `p`, and `p_holm`, which is adjusted for all measures of the
-        outcome and NaN for a control. `curve` is the name of the trained curve, `when`
-        one of `WHENS`, `of_start` whether the quantity is the same curve's own score at
-        its start.
+        outcome and NaN for a control.
     """
     records = [*map(frame.of_network, records)]
     latest = {r.key for r in newest(map(without_settings, records))}
@@ -78,7 +74,7 @@ def predictions(records: Iterable[Record]) -> Frame:
                     begin = own["x"][own["x"].isin(trained_at)].min()
                     own = own[~(own["x"] < begin)]  # all of a length unknown
                     found += _of_curve(heading, setting, own, measures)
-    return pd.DataFrame(found, columns=[*COLUMNS, "curve", "when", "of_start"])
+    return pd.DataFrame(found, columns=COLUMNS)
 
 
 def by_setting(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -118,27 +114,23 @@ def _of_curve(
     points = scores.columns[0], scores.columns[-1]
     first, last = (scores[x].to_numpy() for x in points)
     short, long = (f"{x:g}" for x in points)
-    names = (f"at {long}", f"at {long} minus at {short}", f"at {short}")
-    start = f"{heading} at {short}"
-    outcomes = (last, last - first, first)
-    for name, when, outcome in zip(names, WHENS, outcomes, strict=True):
+    start = f"at {short}"
+    outcomes = {f"at {long}": last, f"at {long} minus {start}": last - first}
+    for name, outcome in {**outcomes, start: first}.items():
         quantities = [
-            (name, False, np.array([of.get(k, math.nan) for k in schemes]))
-            for name, of in measures.items()
+            (measure, False, np.array([of.get(k, math.nan) for k in schemes]))
+            for measure, of in measures.items()
         ]
         quantities.append((ABSOLUTE, True, absolute))
-        if when != WHENS[-1]:
-            quantities.append((start, True, first))
+        if name != start:
+            quantities.append((f"{heading} {start}", True, first))
         rows = []
         for quantity, control, values in quantities:
             if one := correlation(values, outcome, absolute, list(families)):
                 ends = (*one.over_schemes, *one.over_families)
                 numbers = (one.n, one.rho, *ends, one.given, one.p)
-                title = f"{heading} {name}{setting}"
-                facts = (title, quantity, control, *numbers)
-                row = dict(zip(COLUMNS, facts, strict=False))
-                row |= {"curve": f"{heading}{setting}", "when": when}
-                rows.append({**row, "of_start": quantity == start})
+                facts = (f"{heading} {name}{setting}", quantity, control, *numbers)
+                rows.append(dict(zip(COLUMNS, facts, strict=False)))
         tested = [math.nan if row["control"] else row["p"] for row in rows]
         for row, p in zip(rows, holm(tested), strict=True):
             yield {**row, "p_holm": float(p)}
