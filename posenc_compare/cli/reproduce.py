@@ -10,6 +10,7 @@ from posenc_compare.cli.console import progress, say, show, show_parts
 from posenc_compare.cli.options import WORK, with_options
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import Work
+from posenc_compare.validate import check_choice
 
 Names = Annotated[
     str,
@@ -63,11 +64,13 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
     from posenc_compare.records.labels import without_settings
     from posenc_compare.records.store import Store
     from posenc_compare.reproduce.orders import order_table, outcomes
-    from posenc_compare.reproduce.published_orders import ORDERS, published_order
+    from posenc_compare.reproduce.published_orders import ORDERS
     from posenc_compare.run.comparison import plan_comparison
 
     wanted = [*ORDERS] if names == "orders" else names.replace(" ", "").split(",")
-    orders = {name: published_order(name) for name in wanted}
+    for name in wanted:
+        check_choice("ranking", name, (*ORDERS,))
+    orders = {name: ORDERS[name] for name in wanted}
     store, tables, failed = Store(out), [], 0
     for name, order in orders.items():
         both: Body = {**chosen, **order.choices}

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
 from posenc_compare.settings.canonical import Body
 from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.frame import by_scheme
 from posenc_compare.show.tasks import by_task, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p_of
@@ -126,23 +128,21 @@ class Outcome:
 
 def outcomes(order: PublishedOrder, records: list[Record]) -> list[Outcome]:
     """Return what becomes of every claim of an order."""
-    tasks = by_task(records)
-    signs = _signs(records)
-    found = []
+    tasks, signs = by_task(records), _signs(records)
+    gaps = []
     for claim in order.claims:
-        first, second = (_values(score, tasks) for score in (claim.first, claim.second))
-        seeds = sorted(first.keys() & second.keys())
-        sign = signs.get(claim.first.quantity, 1)
-        found.append({seed: sign * (first[seed] - second[seed]) for seed in seeds})
-    seeds = sorted({seed for differences in found for seed in differences})
-    table = np.array([[d.get(seed, math.nan) for seed in seeds] for d in found])
+        first, second = (
+            pd.Series(_values(score, tasks), dtype="float64")
+            for score in (claim.first, claim.second)
+        )
+        gaps.append(signs.get(claim.first.quantity, 1) * (first - second))
+    table = pd.DataFrame(gaps).sort_index(axis=1).to_numpy()
     tested = [claim.kind == "better" for claim in order.claims]
-    p = np.full(len(found), math.nan)
-    if seeds and any(tested):
-        p[tested] = adjusted_p_of(table[tested])
+    p = np.full(len(table), math.nan)
+    p[tested] = adjusted_p_of(table[tested])
     return [
-        Outcome(claim, np.array([*differences.values()]), float(one))
-        for claim, differences, one in zip(order.claims, found, p, strict=True)
+        Outcome(claim, row[np.isfinite(row)], float(one))
+        for claim, row, one in zip(order.claims, table, p, strict=True)
     ]
 
 
@@ -194,9 +194,8 @@ def _signs(records: list[Record]) -> dict[str, int]:
 def _values(score: Score, tasks: Mapping[str, list[Record]]) -> dict[int, float]:
     """Return a score by seed."""
     if score.quantity == RANKS:
-        ranks = reciprocal_ranks(tasks, "exact_match", score.times).itertuples()
-        means = {mean.scheme: mean for mean in ranks}
-        return dict(means[score.scheme].values) if score.scheme in means else {}
+        ranks = by_scheme(reciprocal_ranks(tasks, "exact_match", score.times))
+        return ranks[score.scheme].values if score.scheme in ranks else {}
     found = {}
     for record in tasks.get(score.task, []):
         length = record.spec.setting.get("length")

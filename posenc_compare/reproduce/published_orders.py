@@ -2,9 +2,7 @@
 
 from itertools import pairwise
 
-from posenc_compare.errors import ConfigError
 from posenc_compare.reproduce.orders import RANKS, Claim, PublishedOrder, Score
-from posenc_compare.validate import hint
 
 ALIKE = 0.02  # bits per byte; differences below it are small beside any published one
 SMALL = ("addition", "copy", "counting", "parity", "reverse", "sort")
@@ -133,13 +131,3 @@ ORDERS: dict[str, PublishedOrder] = {
     ),
 }
 """By name."""
-
-
-def published_order(name: str) -> PublishedOrder:
-    """Return what is known of an order."""
-    if name not in ORDERS:
-        raise ConfigError(
-            f"unknown order {name[:80]!r}{hint(name, ORDERS)}; there are "
-            f"{', '.join(ORDERS)}"
-        )
-    return ORDERS[name]
