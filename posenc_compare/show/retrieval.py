@@ -78,22 +78,17 @@ def scores(rows: Frame) -> Frame:
     return found.assign(share=found["found"] / found["needles"])
 
 
-def chance(records: Iterable[Record]) -> float:
+def chances(records: Iterable[Record]) -> list[float]:
     """Return the share found by a model that knows all values and no key.
 
-    Of texts with several counts of needles, the largest share.
+    Of texts with several counts of needles, the least and the greatest share.
     """
-    return max(_chances(records))
-
-
-def _chances(records: Iterable[Record]) -> set[float]:
     counts = {int(str(r.spec.setting["needles"])) for r in usable(records)}
-    return {1 / (DEPTHS * count) for count in counts}
+    return sorted({1 / (DEPTHS * end) for end in (min(counts), max(counts))})
 
 
 def _chance_text(records: Iterable[Record]) -> str:
-    ends = _chances(records)
-    return " to ".join(f"{end:.2f}" for end in sorted({min(ends), max(ends)}))
+    return " to ".join(f"{end:.2f}" for end in chances(records))
 
 
 def retrieval_tables(records: list[Record]) -> list[Table]:
@@ -133,36 +128,35 @@ def misled(rows: Frame) -> list[str]:
     Intervals of their shares do not overlap, and the test of all pairs of rules shows a
     difference of bits. Rows are as `retrieval_rows` returns them.
     """
-    found, lines = scores(rows), []
-    before = {name: _significantly_fewer(rows, name) for name in fillers_of(rows)}
-    for ((length, one), a), ((same, other), b) in permutations(found.iterrows(), 2):
-        if length != same or a["high"] >= b["low"]:
-            continue
-        fewer = [
-            name.removesuffix(BITS)
-            for name, pairs in before.items()
-            if (length, one, other) in pairs
-        ]
-        if fewer:
-            lines.append(
-                f"bits mislead at {length}: {one} has fewer bits of "
-                f"{' and '.join(fewer)} than {other}, and finds {a['share']:.2f} of "
-                f"the needles, not {b['share']:.2f}"
-            )
+    lines = []
+    for length, own in rows.groupby("length"):
+        found = scores(own).droplevel("length")
+        before = {name: _significantly_fewer(own, name) for name in fillers_of(own)}
+        for (one, a), (other, b) in permutations(found.iterrows(), 2):
+            fewer = [
+                name.removesuffix(BITS)
+                for name, pairs in before.items()
+                if (one, other) in pairs
+            ]
+            if fewer and a["high"] < b["low"]:
+                lines.append(
+                    f"bits mislead at {length}: {one} has fewer bits of "
+                    f"{' and '.join(fewer)} than {other}, and finds {a['share']:.2f} "
+                    f"of the needles, not {b['share']:.2f}"
+                )
     return lines
 
 
-def _significantly_fewer(rows: Frame, filler: str) -> set[tuple[int, str, str]]:
-    """Return the lengths and pairs of rules of which the first has fewer bits."""
-    found = set()
-    for length, own in rows.groupby("length"):
-        bits = own.pivot_table(filler, "rule", "seed")
-        p = adjusted_p(bits)
-        for i, j in permutations(range(len(bits)), 2):
-            fewer = (bits.iloc[j] - bits.iloc[i]).mean() > 0  # over common seeds
-            if fewer and p[i, j] <= ALPHA:
-                found.add((length, bits.index[i], bits.index[j]))
-    return found
+def _significantly_fewer(rows: Frame, filler: str) -> set[tuple[str, str]]:
+    """Return the pairs of rules of one length of which the first has fewer bits."""
+    bits = rows.pivot_table(filler, "rule", "seed")
+    p = adjusted_p(bits)
+    return {
+        (bits.index[i], bits.index[j])
+        for i, j in permutations(range(len(bits)), 2)
+        if p[i, j] <= ALPHA
+        and (bits.iloc[j] - bits.iloc[i]).mean() > 0  # over common seeds
+    }
 
 
 @dataclass(frozen=True)

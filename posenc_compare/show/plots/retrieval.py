@@ -20,7 +20,7 @@ from posenc_compare.show.plots.panels import (
 )
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, Look, looks_in_turn, safe
-from posenc_compare.show.retrieval import BITS, chance, fillers_of, retrieval_rows
+from posenc_compare.show.retrieval import BITS, chances, fillers_of, retrieval_rows
 from posenc_compare.show.setting import short_setting
 from posenc_compare.stats.intervals import half_width, wilson
 
@@ -63,8 +63,8 @@ def draw_retrieval(records: list[Record]) -> Figure | None:
         )
     place = {"ax": panels, "fraction": 0.03, "pad": 0.02}
     add_bar(figure, panels[0], "share of needles found", **place)
-    figure.axes[-1].axhline(chance(chosen), color="white", linewidth=1.5)
-    figure.axes[-1].axhline(chance(chosen), color="black", linewidth=0.6)
+    for colour, width in (("white", 1.5), ("black", 0.6)):
+        figure.axes[-1].axhline(chances(chosen)[-1], color=colour, linewidth=width)
     figure.supxlabel("length (tokens)", fontsize="medium")
     figure.supylabel("depth in the text", fontsize="medium")
     note_setting(figure, short_setting(chosen))
@@ -93,7 +93,7 @@ def draw_retrieval_bits(records: list[Record]) -> Figure | None:
     figure, panels = new_panels(titles, len(lengths), HIGH, share=False)
     for place, ((filler, length), axes) in enumerate(zip(shown, panels, strict=True)):
         _draw_points(axes, rows[rows["length"] == length], filler, styles)
-        axes.axhline(chance(chosen), **CHANCE)
+        axes.axhline(chances(chosen)[-1], **CHANCE)
         axes.set_ylim(0, 1)
         axes.set_xscale("symlog", linthresh=LINEAR)
         axes.margins(x=0.1)
