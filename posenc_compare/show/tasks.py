@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -55,14 +56,14 @@ def reciprocal_ranks(
         A row for each scheme, as `means_of` has them.
     """
     known = [
-        record
+        replace(record, rows=tuple(record.repeatable_rows))  # times make no twins
         for records in tasks.values()
         if any(quantity in record.quantities for record in records)
         for record in records
     ]
     means = frame.means_of(known)
     long: Frame = frame.long_table(known)
-    same = twins(repeatable_of(known, means))
+    same = twins(means)
     scored = {record.measure for record in known if quantity in record.quantities}
     long = long[long["measure"].isin([*scored])]
     there = long["quantity"] == quantity
@@ -93,14 +94,3 @@ def reciprocal_ranks(
             facts = {"note": note, "records": keys[mean.scheme]}
             rows.append(frame.with_values(mean, by_seed[first], **facts))
     return pd.DataFrame(rows, columns=means.columns)
-
-
-def repeatable_of(records: list[Record], means: Frame) -> Frame:
-    """Return means without those that no machine repeats, such as times."""
-    timed = {
-        name
-        for record in records
-        for name, quantity in record.quantities.items()
-        if not quantity.repeatable
-    }
-    return means[~means["quantity"].isin(timed)]
