@@ -121,7 +121,7 @@ def test_seeds_in_common_decide_whether_there_is_a_p() -> None:
     few = [one for one in made(8) if one["label"] == "nope"][3:]
     rest = [one for one in made(6) if one["label"] != "nope"]
     curves, _ = tables([*rest, *few])
-    assert curves.lines[-1] == "no p, for 6 seeds are needed: nope"
+    assert curves.lines[-1] == "no p in columns with fewer than 6 common seeds: nope"
     cells: dict[str, Any] = {str(name): cell for name, cell, _ in curves.rows}
     assert [cells[name].n for name in ("alibi", "nope")] == [6, 3]
     rest[0]["rows"][1] |= {"value": None, "note": "lost"}

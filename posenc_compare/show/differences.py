@@ -170,21 +170,14 @@ def _cells(
     return found
 
 
-def _without_p(columns: list[dict[str, Cell]]) -> Iterator[str]:
-    """Yield lines that name the schemes with too few seeds for a test, if any has."""
+def _without_p(columns: list[dict[str, Cell]]) -> list[str]:
+    """Return a line on the schemes with too few seeds for a test, if any has."""
     counts = {k: [column[k].n for column in columns] for k in sorted(columns[0])}
-    if few := [k for k, some in counts.items() if 0 < max(some) < FEWEST]:
-        every = max(map(max, counts.values())) < FEWEST
-        some = "" if every else f": {', '.join(few)}"
-        yield f"no p, for {FEWEST} seeds are needed{some}"
-    partly = [
-        label
-        for label, some in counts.items()
-        if max(some) >= FEWEST and any(0 < count < FEWEST for count in some)
-    ]
-    if partly:
-        shown = ", ".join(partly)
-        yield f"no p in columns with fewer than {FEWEST} common seeds: {shown}"
+    few = [k for k, some in counts.items() if any(0 < n < FEWEST for n in some)]
+    if few and max(map(max, counts.values())) < FEWEST:
+        return [f"no p, for {FEWEST} seeds are needed"]
+    line = f"no p in columns with fewer than {FEWEST} common seeds: {', '.join(few)}"
+    return [line] if few else []
 
 
 def rank_table(records: Iterable[Record], own: str) -> Table:
