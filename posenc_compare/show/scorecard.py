@@ -98,22 +98,24 @@ def scorecard(records: Iterable[Record]) -> Table | None:
         return None
     # Scores are compared at two lengths, which a scheme may lack.
     lengths = min(points), max(points)
-    ends = [{name: curve.get(x) for name, curve in curves.items()} for x in lengths]
+    ends = [
+        {name: curve[x] for name, curve in curves.items() if x in curve and curve[x].n}
+        for x in lengths
+    ]
     texts = texts_of(record for record in records if record.label in schemes)
     one_text = len(texts) < 2
     leading = [_leading(end) if one_text else set[str]() for end in ends]
     cards = []
     for name, found in schemes.items():
-        scores = tuple(end[name] for end in ends)
-        cards.append(_card(name, found, scores))
-        for column, score, some in zip(HEAD[4:6], scores, leading, strict=True):
-            if score and score.values:
-                text = f"{score.mean:.2f}{'*' * (name in some)}"
-                cards[-1].texts[column] = text
+        card = _card(name, found, *map(curves[name].get, lengths))
+        for column, end, some in zip(HEAD[4:6], ends, leading, strict=True):
+            if name in end:
+                card.texts[column] = f"{end[name].mean:.2f}{'*' * (name in some)}"
+        cards.append(card)
     cards.sort(key=lambda card: card.place)
-    short = _shortened([card.texts["scheme"] for card in cards])
+    short = _shortened([card.name for card in cards])
     for card in cards:
-        card.texts["scheme"] = short[card.texts["scheme"]]
+        card.texts["scheme"] = short[card.name]
     head = [text.replace("16 L", f"{lengths[1] / lengths[0]:g} L") for text in HEAD]
     filled = {k for card in cards for k, text in card.texts.items() if text}
     lines = [line for column, line in LINES if column in filled]
@@ -122,12 +124,11 @@ def scorecard(records: Iterable[Record]) -> Table | None:
     lines += [
         f"{name}: no *, for fewer than {FEWEST} seeds have a score of every scheme"
         for name, end, some in zip(head[4:6], ends, leading, strict=True)
-        if one_text and not some and sum(map(_is_scored, end.values())) > 1
+        if one_text and not some and len(end) > 1
     ]
     lines += _lacking(cards, networks)
     lines += _no_better(cards, schemes, lengths[0])
-    scored = [[m for m in end.values() if m and m.values] for end in ends]
-    seeds = [{frozenset(mean.values) for mean in some} for some in scored]
+    seeds = [{frozenset(mean.values) for mean in end.values()} for end in ends]
     if any(some and len(own) > 1 for some, own in zip(leading, seeds, strict=True)):
         lines.append("stars go by the seeds that every scheme has")
     trained = means[means["measure"] == "extrapolation"]
@@ -266,44 +267,40 @@ def _shortened(labels: list[str]) -> dict[str, str]:
     return {label: text if taken[text] == 1 else label for label, text in short.items()}
 
 
-def _is_scored(mean: Mean | None) -> bool:
-    return mean is not None and bool(mean.values)
-
-
-def _leading(means: Mapping[str, Mean | None]) -> set[str]:
+def _leading(means: Mapping[str, Mean]) -> set[str]:
     """Return the scheme with the best mean and those that do not differ from it.
 
     All are compared on the seeds that all of them have. Without `FEWEST` of these, or
     if a scheme with fewer could be the best, there are none.
     """
-    known = {k: mean for k, mean in means.items() if mean and mean.values}
-    if len(known) < 2:
+    if len(means) < 2:
         return set()
-    values = values_of(known.values())
+    values = values_of(means.values())
     common = np.isfinite(values).all(axis=0)
     if common.sum() < FEWEST:
         return set()
     values = values[:, common]
     best, p = int(values.mean(axis=1).argmin()), adjusted_p(values)
-    return {k for i, k in enumerate(known) if i == best or p[best, i] > ALPHA}
+    return {k for i, k in enumerate(means) if i == best or p[best, i] > ALPHA}
 
 
-def _card(name: str, found: Numbers, ends: tuple[Mean | None, ...]) -> Card:
+def _card(name: str, found: Numbers, first: Mean | None, last: Mean | None) -> Card:
     """Return the row of a scheme but for its scores."""
-    first, last = ends
     change, verdict = _change(first, last)
-    if not any(ends) and (none := found.get(("extrapolation", "", ""))):
+    if not (first or last) and (none := found.get(("extrapolation", "", ""))):
         ran = any(f"{status}: " in none[0].note for status in ("failed", "lost"))
         verdict = "failed" if ran else "n/a"
     steps = found.get(("cost", "step_ratio", ""), [])
     time = next((f"{one.mean:.1f}" for one in steps if one.values), "")
     texts = (name, _unique(found), _shift(found), _adds(found), "", "", change, time)
-    score = last.mean if last and last.values else math.inf
-    both = first.values.keys() & last.values.keys() if first and last else set()
-    seeds = both if last and last.values else first.values if first else ()
-    place = VERDICTS.index(verdict), score
+    ended = last if last and last.n else None
+    seeds = first.values.keys() if first else set()
+    place = VERDICTS.index(verdict), ended.mean if ended else math.inf
     return Card(
-        name, place, len(seeds), dict(zip(HEAD, (*texts, verdict), strict=True))
+        name,
+        place,
+        len(seeds & ended.values.keys() if ended else seeds),
+        dict(zip(HEAD, (*texts, verdict), strict=True)),
     )
 
 

@@ -359,10 +359,7 @@ def _of_one_kind(column: Column) -> Column:
     known = [m for m in column.means.values() if m.values and not m.case]
     if all(mean.documents for mean in known):
         return column
-    means = {
-        label: frame.with_values(mean, mean.values) if mean.documents else mean
-        for label, mean in column.means.items()
-    }
+    means = {k: frame.with_values(m, m.values) for k, m in column.means.items()}
     return replace(column, means=means)
 
 
