@@ -76,15 +76,6 @@ def test_schemes_of_one_class_share_no_table_of_other_options() -> None:
 # --- hooks ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["fox", "selective_rope"])
-def test_a_token_state_is_made_of_the_input_of_the_layer(name: str) -> None:
-    scheme, x = make(name), normal(2, LENGTH, HEADS * WIDTH, seed=4)
-    got = Session(scheme, IDS).attend(0, *heads(), x=x)
-    state = scheme.token_state(x)
-    expected = attention(*heads(), scheme=scheme, positions=IDS, state=state)
-    assert torch.equal(got, expected)
-
-
 def test_a_token_state_needs_the_input_of_the_layer() -> None:
     message = "fox: has a token state, so x must be the input of layer 3, got none"
     with pytest.raises(ConfigError, match=message):

@@ -500,11 +500,6 @@ class TestRepo(LogitTests):
 
         return pair_by_pair(t.q, logit)
 
-    def test_equal_tokens_have_equal_positions(self) -> None:
-        *_, x = inputs()
-        places = self.drawn().token_state(x[:, :1].expand(-1, LENGTH, -1))
-        close(places, places[:, :1].expand_as(places), 0)
-
 
 def said_by(scheme: Any, token: Tensor) -> tuple[list[float], list[float]]:
     """Return what a token says before the convolution, and its gates."""
@@ -814,12 +809,6 @@ class TestWavelet(LogitTests):
     ) -> None:
         assert self.make(heads=1, head_dim=width).scales == scales
 
-    def test_a_wave_has_no_mean(self) -> None:
-        # The integral of a Ricker wave is 0; that of a Gaussian is not.
-        distances = torch.arange(-1000, 1001)
-        scheme = self.make(heads=1, head_dim=32)
-        close(scheme.table(distances)[:, 4:].sum(dim=0), torch.zeros(28).double(), 1e-6)
-
 
 @pytest.mark.parametrize("name", ["dape", "fire", "log_length"])
 def test_blocks_of_queries_change_nothing(
@@ -872,12 +861,6 @@ class TestTapa(LogitTests):
         distance = abs(int(t.positions[b, i] - t.positions[b, j]))
         turns = distance ** t.option("power") * phase
         return amplitude * math.cos(2 * math.pi * turns)
-
-    def test_equal_positions_have_no_phase(self) -> None:
-        q, k, _ = vectors(1, 2, 3, 8)
-        here = {"scheme": self.make(), "positions": torch.full((3,), 7)}
-        logits = attention_logits(q, k, mask=Mask(causal=False), **here)
-        close(logits, q[..., :4] @ k[..., :4].mT / 2)
 
 
 class TestSink(WrapperTests):

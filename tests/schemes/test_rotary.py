@@ -297,16 +297,6 @@ class TestMRope(RotaryTests):
             for m, a in enumerate(axes)
         ]
 
-    @pytest.mark.parametrize("order", ["sections", "interleaved", "time_last"])
-    @pytest.mark.parametrize("layout", ["adjacent", "half"])
-    def test_equal_ids_are_rope(self, order: str, layout: str) -> None:
-        x, positions = normal(2, 2, 5, 16), torch.tensor([0, 1, 70, 500, 15962])
-        text = positions[:, None].expand(5, 3)
-        rope = self.make(name="rope", layout=layout)
-        scheme = self.make(order=order, layout=layout)
-        assert torch.equal(scheme.query(x, text), rope.query(x, positions))
-        assert torch.equal(scheme.key(x, text), rope.key(x, positions))
-
 
 class TestPRope(RotaryTests):
     name = "p_rope"
@@ -674,9 +664,6 @@ class TestRopePp(RotaryTests):
             close(read, wanted, 1e-13)
 
 
-WAVES = [6, 20, 63, 199, 628, 1987, 6283, 19_869]  # 2 pi 10**(m / 2), rounded
-
-
 class TestRopeResonance(RotaryTests):
     name = "rope_resonance"
     cases = [
@@ -700,15 +687,6 @@ class TestRopeResonance(RotaryTests):
             wave = max(1, below if exact - below < 0.5 else below + 1)
             found.append(cmath.exp(2j * math.pi * ((query - key) % wave) / wave))
         return found
-
-    def test_wavelengths_are_whole_numbers_near_those_of_rope(self) -> None:
-        got = 2 * math.pi / speeds(self.make(head_dim=16))
-        # A quotient and its inverse: two roundings of 2**-53.
-        torch.testing.assert_close(
-            got, torch.tensor(WAVES).double(), rtol=2 * 2.0**-53, atol=0
-        )
-        rope = 2 * math.pi / speeds(self.make(head_dim=16, name="rope"))
-        assert (got - rope).abs().max() <= 0.5
 
 
 XPOS_PLACES = [0, 1, 5, 40, 300, 301, 900]
@@ -821,14 +799,6 @@ class TestRopeLatent(RotaryTests):
 
 def latent(**options: Any) -> Any:
     return create("rope_latent", options=options, model_dim=24, heads=2, length=64)
-
-
-def test_the_first_channels_stay_and_the_last_are_those_of_a_smaller_head() -> None:
-    x, positions = normal(1, 2, 3, 12), torch.tensor([1, 10, 100])
-    small = create("rope", options={"layout": "half"}, model_dim=8, heads=2)
-    query = latent(layout="half").query(x, positions)
-    assert torch.equal(query[..., :8], x[..., :8])
-    close(query[..., 8:], small.query(x[..., 8:].contiguous(), positions), 1e-15)
 
 
 def test_scalings_are_those_of_rope_with_another_attention_factor() -> None:
