@@ -143,12 +143,6 @@ def test_an_import_that_changes_the_process_is_found(tmp_path: Path) -> None:
     assert (found.state, found.detail) == ("failed", f"expected {said}")
 
 
-@pytest.mark.parametrize("label", ["dape:base=fire", "shape:scheme=dape"])
-def test_a_wrapper_is_what_the_scheme_inside_is(label: str) -> None:
-    found = outcome(label, "C14", plugin="")
-    assert (found.state, found.detail) == ("not applicable", "mixes heads")
-
-
 def test_facts_of_what_cannot_be_built_are_those_of_the_class() -> None:
     assert outcome("faulty_unbuilt", "C14").state == "not applicable"
     found = outcome("faulty_unbuilt", "C01")

@@ -16,13 +16,10 @@ from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.rounding import rounding_note
 from posenc_compare.measures.shift_error import shift_error
 from posenc_compare.records.quantities import NEAR
-from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.train.progress import Progress
 
-# Only queries beyond its threshold know where they stand.
-EARLY: dict[str, dict[str, object]] = {"fire": {"threshold": 8.0}}
 UNCHANGED = {"fire", "self_extend", "dual_chunk"}  # among 128 positions of 512
 PROBE = Probe(positions=256)
 ROUNDING = 1e-12  # float64, logits of about 10, sums of 32 products
@@ -43,16 +40,6 @@ def test_a_window_hides_far_distances() -> None:
     rows = values(distance_decay, "mix", window=16)
     assert rows["logit_drop", "", 8] > 0
     assert rows["logit_drop", "", 16] is rows["logit_drop", "furthest", None] is None
-
-
-@pytest.mark.parametrize("name", SEQUENCE)
-def test_shift_error_is_zero_for_relative_schemes_alone(name: str) -> None:
-    probe = Probe(positions=256, tokens=32, width=32)
-    rows = values(shift_error, name, probe, **EARLY.get(name, {}))
-    if SCHEMES.get(name).facts.relative:
-        assert rows["shift_error", "plain", 64] < ROUNDING
-    else:
-        assert rows["shift_error", "plain", 64] > 0.01
 
 
 @pytest.mark.parametrize("name", SEQUENCE)

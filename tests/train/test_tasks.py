@@ -96,7 +96,7 @@ def test_batches_can_be_read_and_every_sequence_asks_something(name: str) -> Non
 def test_a_batch_that_networks_cannot_read_is_refused(
     change: Callable[[Batch], Any], said: str, method: str
 ) -> None:
-    task = task_of("recall")
+    task = task_of("recall", test_bytes=1 << 10)
     right = getattr(task, method)
     setattr(task, method, lambda *what: change(right(*what)))
     with pytest.raises(PluginError) as caught:
