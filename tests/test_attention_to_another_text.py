@@ -25,10 +25,9 @@ from posenc_compare.schemes import Scheme
 from posenc_compare.schemes.wrapper import Wrapper
 
 BATCH, HEADS, WIDTH = 2, 2, 8
-# Queries and keys, and the masks (of `masks`) that each size is seen under.
-SIZES = {"fewer": (5, 12), "as many": (10, 10), "more": (12, 10), "one key": (3, 1)}
-SEEN = {"fewer": {"none", "padding", "a sequence of padding", "packed"}}
-SEEN |= {"as many": {"packed"}, "more": {"none", "packed"}, "one key": {"padding"}}
+# A mask of `masks`, and the queries and keys that it is seen with.
+SEEN = [("padding", 5, 12), ("a sequence of padding", 5, 12), ("none", 10, 10)]
+SEEN += [("packed", 12, 10), ("padding", 3, 1)]
 FLEX = {"nope", "rope", "alibi", "shaw", "fox", "wavelet", "alibi_2d", "mix"}  # slow
 OWN_TEXT = "needs keys of the queries' own text, got .* another, .*; rope would work$"
 
@@ -133,17 +132,15 @@ def in_passes(
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch")
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("name", "options"), nested(), ids=str)
 def test_each_scheme_equals_one_query_at_a_time_or_is_refused(
-    name: str, options: dict[str, Any], size: str
+    name: str, options: dict[str, Any]
 ) -> None:
     scheme = make(name, **options)
-    given = arguments(scheme, *SIZES[size])
-    own = (x for x in scheme.parameters() if x.requires_grad)
-    learned = [*(given[part] for part in "qkv"), *own]
-    for kind in sorted(SEEN[size]):
-        mask = masks(*SIZES[size])[kind]
+    own = [x for x in scheme.parameters() if x.requires_grad]
+    for kind, *size in SEEN:
+        given, mask = arguments(scheme, *size), masks(*size)[kind]
+        learned = [*(given[part] for part in "qkv"), *own]
         if looks_for_its_own_key(scheme):
             for run in (attention, in_passes):
                 with pytest.raises(ConfigError, match=f"^{name}: {OWN_TEXT}"):
