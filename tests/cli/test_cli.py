@@ -8,43 +8,40 @@ import pytest
 from support.processes import python
 from support.records import record, stored
 
+from posenc_compare.registry import SCHEMES
+
 LIGHT = """
 import json, sys
 from posenc_compare.cli import main
-for words, code in json.loads(sys.argv[1]):
+for words, code, _ in json.loads(sys.argv[1]):
     sys.argv = ["posenc-compare", *words]
     try:
         main()
     except SystemExit as end:
         assert (end.code or 0) == code
-print(json.dumps(list(sys.modules)))
+    print(json.dumps(list(sys.modules)))
 """
+PLOTS = ["pandas", "matplotlib"]
+LATE = [*PLOTS, "seaborn", "torch", "numpy", "einops"]
+# What a command exits with, and what neither it nor one before it imports.
+COMMANDS: list[tuple[list[str], int, list[str]]] = [
+    (["--help"], 0, LATE),
+    (["run", "--help"], 0, LATE),
+    (["--version"], 0, LATE),
+    (["status", "results/language/1500"], 0, ["torch", "pandas", "numpy"]),
+    (["list"], 0, ["torch", "pandas", "numpy"]),
+    (["run", "--schemes", "rope:bas=1"], 2, PLOTS),
+    (["describe", "rope"], 0, PLOTS),
+    (["describe", "bias_maps"], 0, []),  # which lies in another file
+]
 
 
-@pytest.mark.parametrize(
-    ("commands", "heavy"),
-    [
-        (
-            [(["--help"], 0), (["run", "--help"], 0), (["--version"], 0)],
-            {"torch", "pandas", "seaborn", "matplotlib", "numpy", "einops"},
-        ),
-        (
-            [(["status", "results/language/1500"], 0), (["list"], 0)],
-            {"torch", "pandas", "numpy"},
-        ),
-        (
-            [(["run", "--schemes", "rope:bas=1"], 2), (["describe", "rope"], 0)],
-            {"pandas", "matplotlib"},
-        ),
-        ([(["describe", "bias_maps"], 0)], set[str]()),  # which lies in another file
-    ],
-)
-def test_what_computes_nothing_imports_nothing_heavy(
-    root: Path, commands: list[tuple[list[str], int]], heavy: set[str]
-) -> None:
-    done = python("-c", LIGHT, json.dumps(commands), cwd=root)
+def test_what_computes_nothing_imports_nothing_heavy(root: Path) -> None:
+    done = python("-c", LIGHT, json.dumps(COMMANDS), cwd=root)
     assert done.returncode == 0, done.stderr
-    assert not heavy & {*json.loads(done.stdout.splitlines()[-1])}
+    found = [line for line in done.stdout.splitlines() if line.startswith('["')]
+    for (words, _, heavy), modules in zip(COMMANDS, found, strict=True):
+        assert not {*heavy} & {*json.loads(modules)}, words
 
 
 @pytest.mark.parametrize("module", ["typer", "pandas"])
@@ -75,11 +72,16 @@ def test_an_error_is_one_line_from_a_process_too(posenc_process) -> None:
     )
 
 
-def test_measure_writes_data_to_stdout_alone(posenc, tmp_path: Path) -> None:
+def test_measure_writes_data_to_stdout_alone(
+    posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCHEMES.broken, "demo (gone:Gone)", "must import cleanly")
     words = ["measure", "--schemes", "rope,alibi", "--measures", "shift_error"]
     words += ["--set", "positions=128", "--out", str(tmp_path)]
     first = posenc(*words, "--format", "json")
     rows = json.loads(first.stdout)
+    assert first.returncode == 0
+    assert "broken plugin demo (gone:Gone): must import cleanly\n" in first.stderr
     assert {row["scheme"] for row in rows} == {"rope", "alibi"}
     for row in rows:  # as exact as the record
         record = json.loads((tmp_path / "cells" / f"{row['records']}.json").read_text())

@@ -7,10 +7,8 @@ started, and beside built-in schemes that must not notice.
 import csv
 import getpass
 import json
-import os
 import platform
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +23,7 @@ from torch import Tensor
 
 from posenc_compare.attention import attention
 from posenc_compare.errors import HookError
-from posenc_compare.records.store import SCHEMA
+from posenc_compare.records.store import SCHEMA, Store
 from posenc_compare.run.compute import compute
 from posenc_compare.schemes import Call, Geometry, Scheme
 from posenc_compare.settings.canonical import parse_strictly
@@ -51,8 +49,8 @@ TYPES = {
     "unprintable_runtime": "MuteRuntimeError: (its message cannot be shown)",
 }
 DEATHS = {"exit": "exit: code 0", "segfault": "SIGSEGV"}
-DEATHS |= dict.fromkeys(("kill", "worker", "group"), "SIGKILL")
-HANGS = ("loop", "deaf", "deadlock", "session", "paused_worker")
+DEATHS |= dict.fromkeys(("kill", "worker"), "SIGKILL")
+HANGS = ("deaf", "session", "paused_worker")
 SPEECH = ("print", "fork", "close")
 
 MEDDLE = '''
@@ -113,9 +111,8 @@ def zoo(tmp_path_factory: pytest.TempPathFactory):
     schemes += [f"speaks:how={how}" for how in SPEECH]
 
     schemes += ["nope", "rope", "alibi"]  # last, where they would meet the others
-    measures = ["shift_error"]
-    told = ask(folder, ",".join(schemes), measures, plugins=plugins)
-    return folder, *told
+    more: dict[str, Any] = {"plugins": plugins, "limits": {"workers": 1}}
+    return folder, *ask(folder, ",".join(schemes), ["shift_error"], **more)
 
 
 @pytest.fixture(scope="module")
@@ -187,18 +184,25 @@ POISONS = {
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory):
+    """Records by label and measure, computed in this process, and their folder."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "text").write_bytes(bytes(range(32, 127)) * 60)
     schemes = ["nope", *POISONS, "poison"]
     schemes += [f"bent:hook={hook};returned=detached" for hook in HOOKS[:3]]
-    more = {"corpus": str(folder / "text"), "steps": 6, "plugins": [PLUGIN]}
-    more["limits"] = {"workers": 1}
-    measures = ["extrapolation", "smoothness"]
-    return folder, *ask(folder, ",".join(schemes), measures, **more)
+    asked = {"schemes": ",".join(schemes), "measures": ["extrapolation", "smoothness"]}
+    asked |= {"corpus": str(folder / "text"), "steps": 6, "plugins": [PLUGIN]}
+    (store := Store(folder / "run")).create()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POSENC_TEST_LOG", str(folder / "log"))
+        for cell in cells(asked):
+            store.write(compute(cell, Progress()).to_json())
+    return folder, {
+        (r["label"], r["spec"]["measure"]["name"]): r for r in store.records()
+    }
 
 
 def test_a_number_that_is_none_stops_a_training_at_once(trained) -> None:
-    _, _, logged, found = trained
+    folder, found = trained
     for label, error in POISONS.items():
         record = found[label, "extrapolation"]
         assert record["status"] == "failed", record
@@ -206,13 +210,13 @@ def test_a_number_that_is_none_stops_a_training_at_once(trained) -> None:
         assert error in record["error"]
         assert record["error"].endswith("at step 3")
         assert record["rows"] == []
-    steps = [line["step"] for line in logged if "step" in line]
-    assert max(steps) <= AT + 1
+    logged = map(json.loads, (folder / "log").read_text().splitlines())
+    assert max(line["step"] for line in logged if "step" in line) <= AT + 1
     assert found["nope", "extrapolation"]["status"] == "ok"
 
 
 def test_a_number_that_is_none_without_training_is_no_result(trained) -> None:
-    record = trained[3]["poison", "smoothness"]
+    record = trained[1]["poison", "smoothness"]
     assert record["status"] == "failed"
     assert record["error"].startswith("non-finite: ")
     assert "NaN" in record["error"]
@@ -273,7 +277,7 @@ def test_a_tensor_of_an_odd_layout_is_as_good() -> None:
 def test_a_gradient_that_is_cut_is_refused(trained) -> None:
     for hook in HOOKS[:3]:
         label = f"bent:hook={hook};returned=detached".replace("hook=embed;", "")
-        record = trained[3][label, "extrapolation"]
+        record = trained[1][label, "extrapolation"]
         assert record["status"] == "failed"
         assert "with the gradient of its input, got one without" in record["error"]
 
@@ -341,7 +345,7 @@ def hung(tmp_path_factory: pytest.TempPathFactory):
 def test_what_hangs_is_killed_in_time_with_its_group(hung) -> None:
     (_, _, written, _), logged, found = hung
     began = {line["hangs"]: line["time"] for line in logged if "hangs" in line}
-    ends = {label.partition("=")[2] or "loop": t for label, t in written.items()}
+    ends = {label.partition("=")[2] or "deaf": t for label, t in written.items()}
     assert began.keys() == ends.keys() == {*HANGS}
     for how, start in began.items():
         assert 1.5 <= ends[how] - start <= 2 + 2
@@ -416,10 +420,9 @@ def test_what_writes_on_every_pipe_gives_no_wrong_record(records) -> None:
 
 
 def test_what_a_cell_left_running_costs_no_other_cell(tmp_path: Path) -> None:
-    schemes, limits = "haunts:how=child,haunts:how=orphan,haunts", {"workers": 1}
-    _, _, found = ask(
-        tmp_path, schemes, ["smoothness"], plugins=[PLUGIN], limits=limits
-    )
+    asked = {"measures": ["smoothness"], "plugins": [PLUGIN]}
+    schemes = "haunts:how=child,haunts:how=orphan,haunts"
+    found = computed(tmp_path, schemes=schemes, **asked)
     said = [(record["status"], record["error"]) for record in found.values()]
     assert said == [("ok", "")] * 3
 
@@ -500,28 +503,3 @@ def test_showing_imports_no_plugin(
         assert done.returncode == code, (words, done.stderr)
     assert not sentinel.exists()
     assert not [name for name in {*sys.modules} - before if "posenc_plugin" in name]
-
-
-def test_a_broken_distribution_is_one_line_and_costs_no_cell(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    facts = site / "posenc_broken-1.0.dist-info"
-    facts.mkdir(parents=True)
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: posenc-broken\n")
-    point = "[posenc_compare.schemes]\ngone = posenc_gone:Gone\n"
-    (facts / "entry_points.txt").write_text(point)
-    words = ["measure", "--schemes", "none", "--measures", "smoothness"]
-    words += ["--set", "positions=8", "--seeds=1", "--workers=1", "--format=json"]
-    words += ["--out", str(tmp_path / "out")]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "posenc_compare", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        check=False,
-    )
-    assert done.returncode == 0
-    rows = json.loads(done.stdout)
-    assert rows
-    assert not [row for row in rows if row["note"].startswith("failed")]
-    (line,) = [line for line in done.stderr.splitlines() if "posenc_gone" in line]
-    assert line.startswith("broken plugin posenc-broken (posenc_gone:Gone): ")

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import signal
 import sys
 import threading
 import time
@@ -53,15 +52,12 @@ LIES = {
     "says_stopped": lambda: json.dumps({"stopped": True}),
     "says_nothing": lambda: "null",
 }
-DEEDS = {
-    "realtime": lambda: os.kill(os.getpid(), 40),
-    "pause": lambda: os.kill(os.getpid(), signal.SIGSTOP),
-}
+DEEDS = {"realtime": lambda: os.kill(os.getpid(), 40)}
 
 
 @register("evil", family="absolute")
 class Evil(Scheme):
-    """Raise, die, pause or lie at the call of a hook."""
+    """Raise, die or lie at the call of a hook."""
 
     def __init__(self, geometry: Geometry, *, how: str = "", step: int = 0) -> None:
         super().__init__(geometry)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -190,14 +189,11 @@ class Poison(Scheme):
         return x + self.number
 
 
-HELD = threading.Lock()
-
-
 @register("hangs", family="absolute")
 class Hangs(Scheme):
     """Never come back."""
 
-    def __init__(self, geometry: Geometry, *, how: str = "loop") -> None:
+    def __init__(self, geometry: Geometry, *, how: str = "deaf") -> None:
         super().__init__(geometry)
         self.how = how
 
@@ -215,12 +211,8 @@ class Hangs(Scheme):
         if self.how == "paused_worker":
             time.sleep(0.5)  # until the worker has reported that the cell began
             os.kill(os.getppid(), signal.SIGSTOP)
-        if self.how == "deadlock":
-            HELD.acquire()
-            HELD.acquire()
         while True:
-            if self.how != "loop":
-                time.sleep(1)
+            time.sleep(1)
 
 
 @register("dies", family="absolute")
@@ -240,8 +232,6 @@ class Dies(Scheme):
         if self.how == "worker":
             os.kill(os.getppid(), signal.SIGKILL)
             time.sleep(60)
-        if self.how == "group":
-            os.killpg(0, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         return x
 
