@@ -53,7 +53,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 COMMANDS = """
-import contextlib, io, json, sys
+import contextlib, io, json, pytest, sys
 from posenc_compare.cli import main
 
 for words in json.loads(sys.argv[1]):
@@ -64,13 +64,9 @@ for words in json.loads(sys.argv[1]):
         except SystemExit as end:
             assert not end.code, (words, out.getvalue())
     print(json.dumps(out.getvalue()))
+options = ["-q", "-n", "0", "-p", "no:cacheprovider"]
+sys.exit(pytest.main([*options, "tests/schemes/test_sqrt_bias.py"]))
 """
-
-
-def run(root: Path, *words: str) -> str:
-    done = python(*words, cwd=root, PYTHONPATH=str(root))
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_every_kind_has_a_recipe() -> None:
@@ -84,16 +80,14 @@ def test_the_registries_find_the_new_files_and_the_recipes_work(copy: Path) -> N
         more = f" --out OUT/{kind}" if kind in ("measure", "task") else ""
         commands.append(words + more)
     asked = [words.replace("OUT", str(copy / "out")).split() for words in commands]
-    said = run(copy, "-c", COMMANDS, json.dumps(asked)).splitlines()
-    listed, *printed = map(json.loads, said)
+    words = ("-c", COMMANDS, json.dumps(asked))
+    done = python(*words, cwd=copy, PYTHONPATH=str(copy))
+    assert done.returncode == 0, done.stdout + done.stderr  # of the test, too
+    lines = done.stdout.splitlines()
+    listed, *printed = map(json.loads, lines[: len(commands)])
     kinds = {(row["name"], row["kind"]) for row in json.loads(listed)}
     new = {("sqrt_bias", "bias"), ("code_mean", "measure"), ("code_mean", "plot")}
     assert kinds >= {*new, ("previous", "task")}
     for (_, wanted), text in zip(CASES.values(), printed, strict=True):
         assert wanted in re.sub(r" +", " ", text)
-
-
-def test_the_test_of_a_scheme_passes(copy: Path) -> None:
-    options = ["-q", "-n", "0", "-p", "no:cacheprovider"]
-    said = run(copy, "-m", "pytest", *options, "tests/schemes/test_sqrt_bias.py")
-    assert re.search(r"\d+ passed", said)
+    assert re.search(r"\d+ passed", lines[-1])

@@ -311,10 +311,6 @@ BUGS: dict[str, tuple[Callable[[], Any], str]] = {
     "linear factor twice": (linear_twice, "frequencies"),
     "attention factor twice": (factor_twice, "factors"),
     "scores divided by the width": (scale_of_width, "factors"),
-    "tables in bfloat16": (
-        tables(lambda p, f, dtype: (p.to(dtype) * f.to(dtype)).to(dtype)),
-        "bfloat16",
-    ),
     "positions in bfloat16": (
         tables(lambda p, f, dtype: p.to(dtype).float() * f),
         "bfloat16",

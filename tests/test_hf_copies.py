@@ -4,7 +4,6 @@ import copy
 import functools
 import inspect
 import io
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -108,16 +107,6 @@ def test_a_copy_has_the_logits_and_trains(
         assert torch.equal(read(again), want)
         again.posenc_compare_applied.remove()
         assert torch.equal(read(again), read(model))
-
-
-def test_a_pickled_model_is_read_where_nothing_was_applied(tmp_path: Path) -> None:
-    model = applied("alibi")
-    torch.save((model, IDS, read(model)), tmp_path / "model")
-    code = (
-        f"import torch; model, ids, want = torch.load({str(tmp_path / 'model')!r}, "
-        f"weights_only=False); assert torch.equal(model(ids).logits, want)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_the_schemes_of_a_model_have_one_name() -> None:

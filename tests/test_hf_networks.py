@@ -1,7 +1,5 @@
 """Fresh models of Hugging Face with a scheme, which save and load with it."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import torch
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support.language_models import GROUPED  # noqa: E402
+from support.processes import python  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
@@ -47,17 +46,34 @@ def test_a_fresh_model_is_that_of_apply() -> None:
         assert torch.equal(fresh(ids).logits, plain(ids).logits)
 
 
-def test_nobody_takes_it_for_the_plain_architecture(tmp_path: Path) -> None:
-    hf.from_scratch(transformers.LlamaConfig(**GROUPED), "alibi").save_pretrained(
-        tmp_path
-    )
-    code = (
-        "from transformers import AutoModelForCausalLM as A\n"
-        f"A.from_pretrained({str(tmp_path)!r})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "posenc_compare_llama" in done.stderr
+ELSEWHERE = """
+import sys
+import torch
+from transformers import AutoModelForCausalLM
+
+try:
+    AutoModelForCausalLM.from_pretrained(sys.argv[1])
+except ValueError as error:
+    assert "posenc_compare_llama" in str(error)
+else:
+    raise AssertionError("it was taken for the plain architecture")
+model, ids, wanted = torch.load(sys.argv[2], weights_only=False)
+assert torch.equal(model(ids).logits, wanted)
+"""
+
+
+def test_where_nothing_was_applied_a_folder_is_refused_and_a_pickle_is_read(
+    tmp_path: Path,
+) -> None:
+    config = transformers.LlamaConfig(**GROUPED)
+    model = hf.from_scratch(config, "alibi")
+    model.save_pretrained(tmp_path / "folder")
+    plain = transformers.AutoModelForCausalLM.from_config(config).eval()
+    hf.apply(plain, "alibi")
+    ids = torch.randint(97, (2, 12))
+    torch.save((plain, ids, plain(ids).logits.detach()), tmp_path / "pickle")
+    done = python("-c", ELSEWHERE, tmp_path / "folder", tmp_path / "pickle")
+    assert done.returncode == 0, done.stderr
 
 
 def test_other_folders_and_models_are_refused(tmp_path: Path) -> None:

@@ -43,11 +43,11 @@ def some_records(texts: list[str]) -> list[dict[str, Any]]:
     return made
 
 
-def test_hundreds_of_hostile_texts_add_no_element() -> None:
+def test_many_hostile_texts_add_no_element() -> None:
     rng = random.Random(0)
     benign = page(some_records([f"word{i}" for i in range(50)]))
     benign.check()
-    for _ in range(8):
+    for _ in range(3):
         texts: dict[str, str] = {}
         while len(texts) < 50:
             text = "".join(rng.choices(PIECES, k=rng.randint(1, 3)))

@@ -205,7 +205,7 @@ texts = st.text(st.characters(codec=None), max_size=12) | st.builds(
 numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(texts, texts, numbers, numbers), min_size=1, max_size=4))
 def test_csv_reads_as_it_was_and_holds_no_formula(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]
