@@ -39,8 +39,14 @@ DESCRIBED = {
     "codegen": "rope:fraction=0.25",
     "gpt_neox": "rope:fraction=0.25;layout=half",
     "cohere": "rope:base=500000.0",
+    "cohere2": "rope",
+    "persimmon": "rope:fraction=0.5;layout=half",
+    "stablelm": "rope:fraction=0.25;layout=half",
+    "phi3": "rope:layout=half",
     "diffllama": "rope:layout=half",
     "glm": "rope:fraction=0.5",
+    "helium": "rope:base=100000.0",
+    "nemotron": "rope:fraction=0.5;layout=half",
 }
 # Labels, and a part of the reason why logits are not compared, or of what else is done.
 NOTED = {
@@ -106,10 +112,10 @@ REASONS = {
     "xlnet": "has no products of queries and keys",
 }
 
-THREE = ("lfm3", "llama4_text", "smollm3")  # whose layers differ
+FOUR = ("cohere2", "lfm3", "llama4_text", "smollm3")  # whose layers differ
 # What a default configuration leaves open.
 MORE: dict[str, Any] = {
-    **{kind: {"num_hidden_layers": 4} for kind in THREE},
+    **{kind: {"num_hidden_layers": 4} for kind in FOUR},
     "reformer": {"is_decoder": True},
     # These take seconds as large as they are.
     "zamba": {"num_hidden_layers": 8, "hidden_size": 256, "attention_hidden_size": 512},
