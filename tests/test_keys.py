@@ -319,6 +319,17 @@ HIDDEN = {
     f"class Power(Kind):\n    @staticmethod\n    {POWER.replace('  r', '      r')}\n"
     "TABLE = Kind.__subclasses__\n",
     "all that its module defines": f"{POWER}TABLE = lambda: globals()\n",
+    "a metaclass": "class Kinds(type):\n    TABLE = {}\n\n"
+    "    def __init__(cls, *args):\n        Kinds.TABLE[0] = cls\n\n"
+    "class Kind(metaclass=Kinds):\n    pass\n\n"
+    f"class Power(Kind):\n    @staticmethod\n    {POWER.replace('  r', '      r')}\n"
+    "TABLE = Kinds.TABLE\n",
+    "a state that a call changes": "import torch\nTABLE = torch.ones(3)\n"
+    "_ = TABLE.mul_((lambda x: x**0.5)(2))\n",
+    "a random state": "import torch\n_ = torch.rand(int((lambda x: x**0.5)(9)))\n"
+    "TABLE = torch.rand(2)\n",
+    "an error that holds a value": "class Found(Exception):\n    pass\n\n"
+    "def TABLE(x):\n    raise Found(x**0.5)\n",
     "the else of TYPE_CHECKING": "from typing import TYPE_CHECKING\n"
     "if TYPE_CHECKING:\n    TABLE = {}\nelse:\n    TABLE = {1: lambda x: x**0.5}\n",
 }
@@ -396,6 +407,22 @@ def test_what_a_plugin_imports_from_beside_it_counts_as_a_whole(
     before = key_of(ONE)
     plugin(PLUGIN, HELPER.replace(old, new))
     assert (key_of(ONE) != before) is moves
+
+
+@pytest.mark.parametrize("is_repository", [False, True])
+def test_a_helper_outside_the_repository_of_a_plugin_counts(
+    is_repository: bool, plugin: Any, tmp_path: Path
+) -> None:
+    place = tmp_path / "plugins" / ".git"
+    place.mkdir(parents=True)
+    if is_repository:
+        (tmp_path / ".git").mkdir()
+    plugin(PLUGIN, name="plugins/plugin.py")
+    before = key_of(ONE)
+    plugin(PLUGIN, f"{HELPER}# A comment.\n", name="plugins/plugin.py")
+    assert (key_of(ONE) != before) is is_repository  # which counts to the byte
+    plugin(PLUGIN, HELPER.replace("1", "2"), name="plugins/plugin.py")
+    assert key_of(ONE) != before
 
 
 @pytest.mark.parametrize("text", [MEASURE, TASK])

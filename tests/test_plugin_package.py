@@ -1,4 +1,4 @@
-"""The worked plugin installs, is listed and works.
+"""The worked plugin installs, is listed and works; a plugin may change what it imports.
 
 It is asked in a fresh process whose only extra is one folder on `PYTHONPATH`, as
 `pip install --target` leaves it.
@@ -8,7 +8,10 @@ import json
 from pathlib import Path
 
 import pytest
+from conftest import forgotten
 from support.processes import python
+
+import posenc_compare as pc
 
 PACKAGE = Path(__file__).parent.parent / "examples" / "plugin_package"
 ASK = """
@@ -44,3 +47,34 @@ def test_the_package_is_installed_listed_and_works(tmp_path: Path) -> None:
         "Add triangle waves of the position. Has no parameters.",
         "posenc-triangle (posenc_triangle:Triangle)",
     ]
+
+
+BIAS = """
+import posenc_compare as pc
+from posenc_compare.schemes.alibi import Alibi
+GAIN = 1.0
+def make():
+    @pc.register("posenc_test_made", family="bias")
+    class Made(Alibi):
+        "A bias, times a gain."
+        def offset_bias(self, offsets):
+            return super().offset_bias(offsets) * GAIN
+"""
+
+
+def test_a_worker_imports_the_plugin_that_changes_what_it_imports(
+    tmp_path: Path, forgetful: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "posenc_test_bias.py").write_text(BIAS)
+    change = "import posenc_test_bias\nposenc_test_bias.GAIN = 9.0\n"
+    change += "posenc_test_bias.make()\n"
+    found = []
+    for name, text in ("first.py", change), ("second.py", f"{BIAS}GAIN = 9.0\nmake()"):
+        with forgotten():
+            (tmp_path / name).write_text(text)
+            results = pc.compare(
+                "posenc_test_made", "distance_decay", plugins=[tmp_path / name]
+            )
+            found.append([row.value for row in results.records[0].rows])
+    assert found[0] == found[1]
