@@ -442,10 +442,13 @@ def test_a_scheme_that_a_measure_or_a_task_of_a_plugin_names_counts(
     assert cell.key() != before
 
 
+@pytest.mark.parametrize("place", [".", "site-packages"])
 def test_modules_of_a_package_count_with_all_that_they_import(
-    tmp_path: Path, registered: Any, monkeypatch: pytest.MonkeyPatch
+    place: str, tmp_path: Path, registered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    top = tmp_path / "posenc_test_pack"
+    for module in [m for m in sys.modules if m.startswith("posenc_test_")]:
+        monkeypatch.delitem(sys.modules, module)
+    top = tmp_path / place / "posenc_test_pack"
     (top / "inner").mkdir(parents=True)
     files = {
         "__init__.py": "SET = 1\n",
@@ -458,7 +461,7 @@ def test_modules_of_a_package_count_with_all_that_they_import(
     }
     for name, text in files.items():
         (top / name).write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path / place))
     registered("posenc_test_pack.entry")
     counted = {
         str(path.relative_to(top)) for path in own_code(SCHEMES.entry(ONE)).files

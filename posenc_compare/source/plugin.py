@@ -2,7 +2,7 @@
 
 The module that is given as a plugin counts as a whole, with all modules that it
 imports, but for functions, schemes, measures, tasks and plots that nothing of it names.
-Modules of Python and of installed packages do not count. A package of another git
+Modules of Python and of other installed packages do not count. A package of another git
 repository counts by the bytes of its files. Of this package, schemes, measures and
 tasks count that are named. All is read with `ast`. Layout, comments, docstrings and the
 texts of errors do not count.
@@ -213,6 +213,7 @@ def _reached(*starts: Place) -> tuple[list[_File], set[tuple[Path, ...]]]:
     files: dict[Path, _File] = {}
     packages: set[tuple[Path, ...]] = set()
     homes = {None, *(_repository(path.resolve()) for _, path in starts)}
+    own = {module.split(".")[0] for module, _ in starts}
     todo = [*starts]
     while todo:
         module, path = todo.pop()
@@ -220,11 +221,15 @@ def _reached(*starts: Place) -> tuple[list[_File], set[tuple[Path, ...]]]:
             continue
         files[path] = _file(module, path)
         for name in _with_parents([module, *files[path].imported]):
-            if (found := file_of(name)) and found.suffix == ".py" and _is_local(name):
-                if _repository(found.resolve()) in homes:
-                    todo.append((name, found))
-                else:
-                    packages.add(_package(name.split(".")[0]))
+            top, found = name.split(".")[0], file_of(name)
+            if found is None or found.suffix != ".py":
+                continue
+            if top in own or (
+                _is_local(name) and _repository(found.resolve()) in homes
+            ):
+                todo.append((name, found))
+            elif _is_local(name):
+                packages.add(_package(top))
     return list(files.values()), packages
 
 
