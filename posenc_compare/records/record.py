@@ -6,10 +6,8 @@ another type, and leaves out what it does not know.
 
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from types import UnionType
 from typing import Any, Literal, Self, cast, get_args, get_origin
 
 from posenc_compare.records.quantities import (
@@ -33,7 +31,6 @@ COUNTED = ("seconds", "attempts", "resumed_from_step", "peak_memory_bytes")
 # Fields that a record may lack: then they have their default.
 OMITTED = {"graphics", "modified", "repeatable", "views", "settings"}
 ABSENT = object()
-Reader = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -247,82 +244,40 @@ def parse(value: object, kind: Any, where: str) -> Any:
         kind: a dataclass, or the annotation of a field of one.
         where: its name in messages.
     """
-    try:
-        return _reader(kind)(value)
-    except _MisfitError as misfit:
-        raise _wrong(where + misfit.path) from None
-
-
-class _MisfitError(Exception):
-    """A value is not what it must be; `path` leads to it."""
-
-    path = ""
-
-
-@cache
-def _reader(kind: Any) -> Reader:
-    """Return the function that reads values of a kind, or raises `_MisfitError`."""
-    inner = get_args(kind)
-    if is_dataclass(kind):
-        return _reader_of_parts(kind)
-    if get_origin(kind) is tuple:
-        item = _reader(inner[0])
-        items = _checked(lambda value: isinstance(value, list))
-        return lambda value: tuple(_at(i, item, v) for i, v in enumerate(items(value)))
-    if get_origin(kind) is dict:
-        item = _reader(inner[1])
-        return lambda value: {n: _at(n, item, v) for n, v in _object(value).items()}
-    if kind is Array:
-        return _checked(_is_array)
-    if get_origin(kind) is Literal:
-        return _checked(inner.__contains__)
-    kinds = set(inner if isinstance(kind, UnionType) else (kind,))
-    if float in kinds:
-        kinds.add(int)
-    numbers = kinds & {int, float}
-    others = kinds - numbers
-    return _checked(
-        lambda value: (
-            type(value) in others or (type(value) in numbers and _is_number(value))
-        )
-    )
-
-
-def _reader_of_parts(kind: Any) -> Reader:
-    """Return the function that makes a dataclass of an object's fields."""
-    parts = {part.name: _reader(part.type) for part in fields(kind)}
-
-    def read(value: object) -> Any:
-        body = _object(value)
-        found = {
-            name: _at(name, part, body.get(name, ABSENT))
+    parts, origin, inner = _known(kind)
+    if parts:
+        body = parse(value, dict, where)
+        made = {
+            name: parse(body.get(name, ABSENT), part, f"{where}.{name}")
             for name, part in parts.items()
             if name in body or name not in OMITTED
         }
-        return kind(**found)
-
-    return read
-
-
-def _at(name: str | int, read: Reader, value: object) -> Any:
-    """Read a part of a value."""
-    try:
-        return read(value)
-    except _MisfitError as misfit:
-        misfit.path = f".{name}{misfit.path}"
-        raise
-
-
-def _checked(fits: Callable[[Any], bool]) -> Reader:
-    def read(value: Any) -> Any:
-        if not fits(value):
-            raise _MisfitError
-        return value
-
-    return read
+        return kind(**made)
+    if origin is tuple:
+        items = enumerate(parse(value, list, where))
+        return tuple(parse(item, inner[0], f"{where}.{i}") for i, item in items)
+    if origin is dict:
+        items = parse(value, dict, where).items()
+        return {name: parse(item, inner[1], f"{where}.{name}") for name, item in items}
+    if kind is Array:
+        fits = _is_array(value)
+    elif origin is Literal:
+        fits = value in inner
+    elif type(value) in (int, float):
+        kinds = inner or (kind,)
+        fits = (type(value) in kinds or float in kinds) and _is_number(value)
+    else:
+        fits = type(value) in (inner or (kind,))
+    if not fits:
+        raise _wrong(where)
+    return value
 
 
-_object = _checked(lambda value: isinstance(value, dict))
+@cache
+def _known(kind: Any) -> tuple[dict[str, Any], Any, tuple[Any, ...]]:
+    """Return the types of the fields of a dataclass, or what an annotation holds."""
+    parts = {one.name: one.type for one in fields(kind)} if is_dataclass(kind) else {}
+    return parts, get_origin(kind), get_args(kind)
 
 
 def _wrong(where: str) -> ValueError:
