@@ -28,6 +28,7 @@ from posenc_compare.source.forms import (
     is_silent,
     nameless,
     registers,
+    without_texts,
 )
 
 
@@ -133,17 +134,15 @@ class _Reader:
         return ["shared", self._seen.setdefault((module, name), len(self._seen))]
 
     def _word(self, place: _Module, node: ast.AST) -> Form:
-        """Return what stands for a name, a text or an error in a module."""
+        """Return what stands for a name, a text, an error or a quantity in a module."""
         match node:
-            case ast.Raise(exc=ast.Call(func=raised)):
-                return form(raised, functools.partial(self._word, place))
             case ast.Constant(value=str(text)) if text in place.definitions:
                 return [text, self._refer(place.name, text)]
             case ast.Name(id=name):
                 if name in place.definitions or name in place.imports:
                     return self._refer(place.name, name)
                 return name
-        return None
+        return without_texts(node, functools.partial(self._word, place))
 
     def _own(self, name: str) -> _Module | None:
         """Return a module if its code counts for itself, and read its effects."""

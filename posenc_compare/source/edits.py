@@ -26,6 +26,7 @@ from posenc_compare.source.forms import (
     is_registered,
     is_silent,
     nameless,
+    without_texts,
 )
 
 PACKAGE = Path(__file__).parent.parent
@@ -104,8 +105,5 @@ def _statements(texts: Texts) -> Counter[str]:
 
 
 def _as_written(node: ast.AST) -> Form:
-    """Leave every name as it is written, and errors without their messages."""
-    match node:
-        case ast.Raise(exc=ast.Call(func=raised)):
-            return form(raised, _as_written)
-    return None
+    """Leave every name as it is written."""
+    return without_texts(node, _as_written)

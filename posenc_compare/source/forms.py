@@ -9,8 +9,9 @@ from posenc_compare.source.files import read, remembered, tree_of
 
 DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
-SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
 DECLARED = {"source", "real", "own_text"}  # the paper, and what a scheme refuses
+SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
+ASKED = (ast.Name, ast.Attribute, ast.Constant, ast.Call, ast.arg, ast.Raise)
 
 Form = object  # of JSON
 Words = Callable[[ast.AST], Form]
@@ -72,24 +73,38 @@ def form(node: object, word: Words) -> Form:
 
     Args:
         node: of the tree, a list of nodes or a value.
-        word: returns what stands for a name, a dotted name, a constant, an argument or
-            an error that is raised; None for what is written.
+        word: returns what stands for a name, a dotted name, a constant, a call, an
+            argument or an error that is raised; None for what is written.
     """
     if isinstance(node, list):
         kept = [n for n in node if not isinstance(n, ast.Import | ast.ImportFrom)]
         return [form(one, word) for one in kept]
     if not isinstance(node, ast.AST):
         return repr(node)
-    match node:
-        case ast.Name() | ast.Attribute() | ast.Constant() | ast.arg() | ast.Raise():
-            if (found := word(node)) is not None:
-                return [type(node).__name__, found]
+    found = word(node) if isinstance(node, ASKED) else None
+    if found is not None:
+        return [type(node).__name__, found]
     parts: dict[str, Form] = {}
     for name, value in ast.iter_fields(node):
         counted = _counted(node, name, value)
         if counted is not None and counted != []:
             parts[name] = form(counted, word)
     return [type(node).__name__, parts]
+
+
+def without_texts(node: ast.AST, word: Words) -> Form:
+    """Return what counts of an error without its message, or of a quantity.
+
+    None for all else.
+    """
+    match node:
+        case ast.Raise(exc=ast.Call(func=raised)):
+            return form(raised, word)
+        case ast.Call(func=ast.Name(id="Quantity"), args=args, keywords=words):
+            words = [one for one in words if one.arg not in SHOWN]
+            parts = {"func": node.func, "args": args, "keywords": words}
+            return {name: form(part, word) for name, part in parts.items() if part}
+    return None
 
 
 def _counted(node: ast.AST, name: str, value: object) -> object:
@@ -100,9 +115,6 @@ def _counted(node: ast.AST, name: str, value: object) -> object:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             if name == "body" and ast.get_docstring(node) is not None:
                 return node.body[1:] or [ast.Pass()]
-        case ast.Call(func=ast.Name(id="Quantity"), keywords=words):
-            if name == "keywords":
-                return [word for word in words if word.arg not in SHOWN]
     return value
 
 
