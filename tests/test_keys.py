@@ -250,6 +250,7 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
     "an error message": ("must be there", "have to be there", set()),
     "a docstring": ("One.", "Just one.", set()),
     "a paper": ("a paper", "another paper", set()),
+    "the text of an attribute": ("pc.Mask\n", "pc.Mask\n    'A mask.'\n", set()),
     "a renamed function": ("steep()", "slope()", BOTH),
     "an import": ("import json\n", "import math\n", set()),
     "another scheme": ("Two, which", "The second, which", set()),

@@ -77,8 +77,7 @@ def form(node: object, word: Words) -> Form:
             argument or an error that is raised; None for what is written.
     """
     if isinstance(node, list):
-        kept = [n for n in node if not isinstance(n, ast.Import | ast.ImportFrom)]
-        return [form(one, word) for one in kept]
+        return [form(one, word) for one in node if not _is_import_or_text(one)]
     if not isinstance(node, ast.AST):
         return repr(node)
     found = word(node) if isinstance(node, ASKED) else None
@@ -90,6 +89,14 @@ def form(node: object, word: Words) -> Form:
         if counted is not None and counted != []:
             parts[name] = form(counted, word)
     return [type(node).__name__, parts]
+
+
+def _is_import_or_text(node: object) -> bool:
+    """Return whether a statement imports or is a text, such as an attribute's."""
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
+            return True
+    return False
 
 
 def without_texts(node: ast.AST, word: Words) -> Form:
