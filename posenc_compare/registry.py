@@ -32,6 +32,7 @@ from posenc_compare.validate import check_text, hint
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 LISTED = "(`posenc-compare list` shows all"
 _IMPORTED: list[tuple[str, Path, str]] = []  # plugins that are: module, file, origin
+_GIVEN: dict[str, int] = {}  # the order in which plugins were imported
 _EXECUTED: dict[str, bytes] = {}  # text of each plugin file, by its module
 
 
@@ -434,6 +435,11 @@ def load(module: str, path: Path, origin: str) -> None:
             raise
 
 
+def order_of(module: str) -> int:
+    """Return the number of a plugin in the order of import; -1 if it is none."""
+    return _GIVEN.get(module, -1)
+
+
 class _Loader(SourceFileLoader):
     """Run the text of a file that keys are made from; no bytecode is read."""
 
@@ -445,6 +451,7 @@ class _Loader(SourceFileLoader):
 def _importing(module: str, path: Path, origin: str) -> Iterator[None]:
     """Give what is declared meanwhile this origin; forget it if the import fails."""
     _IMPORTED.append((module, path, origin))
+    _GIVEN.setdefault(module, len(_GIVEN))
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield

@@ -410,6 +410,30 @@ def test_what_a_plugin_imports_from_beside_it_counts_as_a_whole(
     assert (key_of(ONE) != before) is moves
 
 
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "from math import ONE as gain, OTHER",
+        "try:\n    from math import ONE as gain\n"
+        "except ImportError:\n    from math import OTHER as gain",
+        "from posenc_ONE import *\nfrom posenc_OTHER import *\ngain = 1",
+        "import math\n\ndef __getattr__(name):\n    return math.ONE",
+    ],
+)
+def test_what_hands_on_a_name_counts(
+    helper: str, plugin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("posenc_sqrt", "posenc_cbrt"):
+        (tmp_path / f"{name}.py").write_text(f"from math import {name[7:]} as root\n")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    keys = set()
+    for one, other in ("sqrt", "cbrt"), ("cbrt", "sqrt"):
+        monkeypatch.delitem(sys.modules, "posenc_test_helper", raising=False)
+        plugin(PLUGIN, helper.replace("ONE", one).replace("OTHER", other))
+        keys.add(key_of(ONE))
+    assert len(keys) == 2
+
+
 @pytest.mark.parametrize("is_repository", [False, True])
 def test_a_helper_outside_the_repository_of_a_plugin_counts(
     is_repository: bool, plugin: Any, tmp_path: Path

@@ -78,3 +78,21 @@ def test_a_worker_imports_the_plugin_that_changes_what_it_imports(
             )
             found.append([row.value for row in results.records[0].rows])
     assert found[0] == found[1]
+
+
+def test_plugins_that_share_a_module_are_computed(
+    tmp_path: Path, forgetful: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "posenc_test_shared.py").write_text(f"{BIAS}make()\n")
+    (tmp_path / "posenc_test_beside.py").write_text(
+        "import posenc_test_shared\nimport posenc_compare as pc\n"
+        "SIZE = pc.Quantity('posenc_test_size', 'share', 'neither', 'nothing')\n"
+        "@pc.register_measure('posenc_test_measure', quantities=(SIZE,))\n"
+        "def size(variant, probe, progress):\n"
+        "    'A number.'\n"
+        "    return pc.Result([pc.Row(SIZE.name, 1.0)])\n"
+    )
+    plugins = ["posenc_test_shared", "posenc_test_beside"]
+    results = pc.compare("posenc_test_made", "posenc_test_measure", plugins=plugins)
+    assert [record.status for record in results.records] == ["ok"]

@@ -18,7 +18,7 @@ from posenc_compare.records.cells import Cell, plugins_of
 from posenc_compare.records.record import Facts, Provenance, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
-from posenc_compare.registry import MEASURES
+from posenc_compare.registry import MEASURES, order_of
 from posenc_compare.run.cluster import UNPLACED, Cluster
 from posenc_compare.run.plan import missing
 from posenc_compare.run.workers import End, Pool
@@ -232,7 +232,7 @@ class Scheduler:
         return {
             "spec": job.blank.spec.to_json(),
             "key": job.blank.key,
-            "plugins": sorted(plugins),
+            "plugins": sorted(plugins, key=lambda one: (order_of(one[0]), one)),
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.work.checkpoint_every,

@@ -11,7 +11,8 @@ DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
 DECLARED = {"source", "real", "own_text"}  # the paper, and what a scheme refuses
 SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
-ASKED = (ast.Name, ast.Attribute, ast.Constant, ast.Call, ast.arg, ast.Raise)
+ASKED = (ast.Name, ast.Attribute, ast.Constant, ast.Call)
+ASKED += (ast.arg, ast.Raise, ast.Assert)
 
 Form = object  # of JSON
 Words = Callable[[ast.AST], Form]
@@ -74,10 +75,11 @@ def form(node: object, word: Words) -> Form:
     Args:
         node: of the tree, a list of nodes or a value.
         word: returns what stands for a name, a dotted name, a constant, a call, an
-            argument or an error that is raised; None for what is written.
+            argument, an import or an error that is raised; None for what is written.
     """
     if isinstance(node, list):
-        return [form(one, word) for one in node if not _is_import_or_text(one)]
+        found = [_in_body(one, word) for one in node]
+        return [one for one in found if one is not None]
     if not isinstance(node, ast.AST):
         return repr(node)
     found = word(node) if isinstance(node, ASKED) else None
@@ -91,12 +93,14 @@ def form(node: object, word: Words) -> Form:
     return [type(node).__name__, parts]
 
 
-def _is_import_or_text(node: object) -> bool:
-    """Return whether a statement imports or is a text, such as an attribute's."""
+def _in_body(node: object, word: Words) -> Form:
+    """Return what counts of one of several nodes; None for a text of an attribute."""
     match node:
-        case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
-            return True
-    return False
+        case ast.Import() | ast.ImportFrom():
+            return word(node)
+        case ast.Expr(ast.Constant(str())):
+            return None
+    return form(node, word)
 
 
 def without_texts(node: ast.AST, word: Words) -> Form:

@@ -1,7 +1,8 @@
 """The code that a scheme, a measure or a task of a plugin counts by.
 
 The module that is given as a plugin counts as a whole, with all modules that it
-imports, but for functions, schemes, measures, tasks and plots that nothing of it names.
+imports, but for functions, imports, schemes, measures, tasks and plots that nothing of
+it names.
 Modules of Python and of other installed packages do not count. A package of another git
 repository counts by the bytes of its files. Of this package, schemes, measures and
 tasks count that are named. All is read with `ast`. Layout, comments, docstrings and the
@@ -12,6 +13,7 @@ import ast
 import hashlib
 import importlib.util
 import json
+import re
 import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import NamedTuple
 from posenc_compare.source.built_in import Code, built_in_code
 from posenc_compare.source.files import (
     OURS,
+    PLUGIN,
     file_of,
     imported_from,
     read,
@@ -40,7 +43,9 @@ from posenc_compare.source.forms import (
 INSTALLED = {"site-packages", "dist-packages"}  # folders of packages
 # With these, code may reach functions that it does not name.
 REACHING = {"globals", "locals", "vars", "getattr", "eval", "exec", "modules"}
-REACHING |= {"__dict__", "import_module"}
+REACHING |= {"__dict__", "import_module", "getmembers", "attrgetter", "methodcaller"}
+SUBCLASSES = {"__subclasses__", "__init_subclass__"}  # with these, also classes
+BY_PYTHON = {"__getattr__", "__dir__"}  # functions of a module that nobody names
 BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
 
 Place = tuple[str, Path]  # a module and its file
@@ -64,6 +69,8 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
         more = {p for p in parts if p.names & words}
         if words & REACHING:
             more |= {part for part in parts if not part.declares}
+        if words & SUBCLASSES:
+            more |= {*parts}
         more -= kept
         if not more:
             break
@@ -71,8 +78,10 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
     texts = {*(_built_in(name) for part in kept for name in part.ours)}
     texts |= {_bytes_of(package) for package in packages}
     for file in files:
-        forms = [part.form for part in file.parts if part in kept]
-        texts.add(json.dumps([file.starred, forms]) if forms else "")
+        forms = [part.form for part in file.parts if part in kept and part.in_order]
+        bound = {part.form for part in file.parts if part in kept} - {*forms}
+        if forms or bound:
+            texts.add(json.dumps([file.module, sorted(bound), forms]))
     texts -= {""}
     sha256 = hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()
     paths = [*(file.path for file in files), *(p for one in packages for p in one)]
@@ -88,6 +97,7 @@ class _Part(NamedTuple):
         made: name of the class or function.
         names: that name, and the one it is registered by; none if it counts anyway.
         declares: whether it declares a scheme, a measure, a task or a plot.
+        in_order: whether its order counts; that of imports does not.
         words: all names and texts in the statement.
         ours: dotted names of this package in it.
     """
@@ -97,6 +107,7 @@ class _Part(NamedTuple):
     made: str
     names: frozenset[str]
     declares: bool
+    in_order: bool
     words: frozenset[str]
     ours: frozenset[str]
     statement: ast.stmt
@@ -106,61 +117,99 @@ class _File:
     """What a file of a plugin imports and does.
 
     Attributes:
+        module: its name; empty for a file that was given.
         path: of the file.
         imported: names of modules, and of what may be one.
-        starred: modules all of whose names are imported.
-        parts: statements that count.
+        parts: statements that may count, and what each import binds.
     """
 
     def __init__(self, module: str, path: Path) -> None:
+        self.module = "" if module.startswith(PLUGIN) else module
         self.path = path
         self.imported: list[str] = []
         package = module if path.stem == "__init__" else module.rpartition(".")[0]
         body = tree_of(read(path)).body
         body = [s for s in body if not (isinstance(s, ast.If) and is_silent(s))]
         self._imports: dict[str, set[str]] = {}  # dotted names, by what stands for them
+        self._package = package
         for node in (node for part in body for node in ast.walk(part)):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                self._bind(node, package)
-        self.starred = sorted(self._imports.pop("*", ()))
+            for bound, name in self._bound(node):
+                is_package = isinstance(node, ast.Import) and name.startswith(
+                    f"{bound}."
+                )
+                target = bound if is_package else name
+                self._imports.setdefault(bound, set()).add(target)
+                self.imported += [name, name.rpartition(".")[0]]
+        self._starred = sorted(self._imports.pop("*", ()))
         self._defined = {name for part in body for name in defines(part)}
-        self.parts = [self._part(s) for s in body if not is_silent(s)]
+        self.parts = [part for s in body for part in self._parts(s)]
 
-    def _bind(self, node: ast.Import | ast.ImportFrom, package: str) -> None:
-        """Keep what an import binds."""
-        for alias in node.names:
-            name, bound = alias.name, alias.asname or alias.name
-            if isinstance(node, ast.ImportFrom):
-                module = imported_from(node, package)
-                self.imported.append(module)
-                name = module if name == "*" else f"{module}.{name}"
-            self.imported.append(name)
-            if isinstance(node, ast.Import) and not alias.asname:
-                name = bound = name.partition(".")[0]
-            self._imports.setdefault(bound, set()).add(name)
+    def _bound(self, node: ast.AST) -> Iterator[tuple[str, str]]:
+        """Yield the names that an import binds, and dotted ones that they stand for."""
+        match node:
+            case ast.ImportFrom(names=names):
+                module = imported_from(node, self._package)
+                for one in names:
+                    full = module if one.name == "*" else f"{module}.{one.name}"
+                    yield one.asname or one.name, full
+            case ast.Import(names=names):
+                for one in names:
+                    yield one.asname or one.name.partition(".")[0], one.name
+
+    def _parts(self, statement: ast.stmt) -> Iterator[_Part]:
+        """Yield what counts of a statement: itself, or each name that it imports."""
+        for bound, name in self._bound(statement):
+            text, names = json.dumps([bound, name]), {bound} - {"*"}
+            words = frozenset([bound, *name.split(".")])
+            yield _Part(
+                self.path,
+                text,
+                "",
+                frozenset(names),
+                declares=False,
+                in_order=bound == "*",
+                words=words,
+                ours=frozenset(),
+                statement=statement,
+            )
+        if not is_silent(statement):
+            yield self._part(statement)
 
     def _part(self, statement: ast.stmt) -> _Part:
         made = getattr(statement, "name", "")
         names = {made} if _only_defines(statement) else set[str]()
         calls = [one for one in called_decorators(statement) if self._declares(one)]
-        for call in calls:
-            texts = [one.value for one in call.args if isinstance(one, ast.Constant)]
-            names |= {made, *map(str, texts)}
+        if len(calls) == len(getattr(statement, "decorator_list", [])):
+            for call in calls:
+                texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
+                names |= {made, *map(str, texts)}
         counted = form(nameless(statement) if calls else statement, self._word)
         words: set[str] = set()
-        ours = {name for name in self.starred if name.split(".")[0] == OURS}
+        ours = {name for name in self._starred if name.split(".")[0] == OURS}
         for node in ast.walk(statement):
             match node:
-                case ast.Constant(value=str(text)):
-                    words.add(text.partition(":")[0])
+                case ast.Constant(value=str(text)) if " " not in text:
+                    words |= {*re.split(r"[:;=,+]", text)}
+                case ast.FunctionDef(name=name) if node is not statement:
+                    words.add(name)
+                case ast.Import() | ast.ImportFrom():
+                    for bound, name in self._bound(node):
+                        words |= {bound, *name.split(".")}
                 case ast.Name() | ast.Attribute():
                     found = self._dotted(node)
                     words |= {name.rpartition(".")[2] for name in found}
                     ours |= {name for name in found if name.split(".")[0] == OURS}
-        text = json.dumps(counted, sort_keys=True)
-        sets = frozenset(words), frozenset(ours)
+                    words |= {node.id} if isinstance(node, ast.Name) else set()
         return _Part(
-            self.path, text, made, frozenset(names), bool(calls), *sets, statement
+            self.path,
+            json.dumps(counted, sort_keys=True),
+            made,
+            frozenset(names),
+            declares=bool(calls),
+            in_order=True,
+            words=frozenset(words),
+            ours=frozenset(ours),
+            statement=statement,
         )
 
     def _declares(self, call: ast.Call) -> bool:
@@ -168,7 +217,7 @@ class _File:
         words = ast.unparse(call.func).split(".")
         bound = self._imports.get(words[0], ())
         if not bound and words[0] not in self._defined:
-            bound = self.starred
+            bound = self._starred
         ours = any(full.split(".")[0] == OURS for full in bound)
         return ours and words[-1] in (*DECORATORS, "register_plot")
 
@@ -183,16 +232,19 @@ class _File:
         return {f"{name}{after}" for name in self._imports.get(node.id, {node.id})}
 
     def _word(self, node: ast.AST) -> Form:
-        """Return what stands for a name that is imported, an argument or an error."""
+        """Return what stands for a name, an import, an argument or an error."""
         match node:
+            case ast.Import() | ast.ImportFrom():
+                return [*map(list, self._bound(node))]
             case ast.Name(id=name) if name in self._imports:
                 return sorted(self._imports[name])
             case ast.arg(arg=name, annotation=ast.expr() as annotation):
                 return [name, form(annotation, self._word)]
             case ast.Raise(exc=ast.Call(func=raised, args=args, keywords=words)):
-                texts = (ast.JoinedStr, ast.Constant)
-                others = [one for one in args if not isinstance(one, texts)]
+                others = [one for one in args if not _is_text(one)]
                 return form([raised, *others, *words], self._word)
+            case ast.Assert(test=test):
+                return form(test, self._word)
         return None
 
 
@@ -202,9 +254,23 @@ _file = remembered(_File)
 def _only_defines(statement: ast.stmt) -> bool:
     """Return whether a statement defines a function and does nothing else."""
     match statement:
-        case ast.FunctionDef(decorator_list=[], args=args):
-            values = [*args.defaults, *args.kw_defaults]
-            return all(isinstance(one, ast.Constant | None) for one in values)
+        case ast.FunctionDef(decorator_list=[], args=args, name=name):
+            values = (*args.defaults, *args.kw_defaults)
+            nodes = [node for one in values if one for node in ast.walk(one)]
+            known = (ast.Constant, ast.UnaryOp, ast.Tuple, ast.unaryop, ast.Load)
+            return name not in BY_PYTHON and all(isinstance(n, known) for n in nodes)
+    return False
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Return whether an expression is a message."""
+    match node:
+        case ast.JoinedStr() | ast.Constant(value=str()):
+            return True
+        case ast.BinOp(left=left, right=right):
+            return _is_text(left) or _is_text(right)
+        case ast.Call(func=ast.Attribute(value=text)):
+            return _is_text(text)
     return False
 
 
@@ -266,7 +332,8 @@ def _package(top: str) -> tuple[Path, ...]:
     """Return the files of a top-level package or module, in a fixed order."""
     spec = importlib.util.find_spec(top)
     folders = map(Path, (spec and spec.submodule_search_locations) or ())
-    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    files = sorted(file for folder in folders for file in folder.rglob("[!.]*.py"))
+    files = [file for file in files if file.is_file()]
     own = file_of(top)
     return tuple(files) if files or own is None else (own,)
 
