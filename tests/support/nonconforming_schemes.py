@@ -163,7 +163,7 @@ class FaultyRope(Rope):
         self, positions: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
         if self.what == "trains" and self.training:  # by the global generator
-            positions += int(torch.randint(9, ()))
+            positions += int(torch.randint(1000, ()))
         return positions
 
     def angles(self, positions: Tensor) -> Tensor:
