@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def faults(label: str, codes: Iterable[str] = CHECKS) -> list[str]:
-    """Return what each check says that a scheme fails."""
+    """Return the detail of each check that a scheme fails."""
     subject = Subject(labelled(label))
     outcomes = [run_check(subject, code) for code in codes]
     return [f"{o.check.code}: {o.detail}" for o in outcomes if o.state == "failed"]

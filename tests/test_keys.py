@@ -204,7 +204,7 @@ class One(Alibi):
 
     def offset_bias(self, offsets):
         if offsets is None:
-            raise ValueError("offsets must be there")
+            raise ValueError("offsets must be there, got %s" % offsets)
         return super().offset_bias(offsets) * steep() * gain()
 
 
@@ -261,7 +261,11 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
         "class Third(pc.Scheme):\n    'Third.'\n",
         set(),
     ),
-    "a function of another scheme": ("", "\ndef other(x=1):\n    return x\n", set()),
+    "a function of another scheme": (
+        "",
+        "\ndef other(x=(1, -2)):\n    return x\n",
+        set(),
+    ),
     "a plot": (
         "",
         "\n@pc.register_plot('posenc_test_plot', caption='A plot.')\n"
@@ -327,6 +331,11 @@ HIDDEN = {
     "TABLE = Kinds.TABLE\n",
     "a state that a call changes": "import torch\nTABLE = torch.ones(3)\n"
     "_ = TABLE.mul_((lambda x: x**0.5)(2))\n",
+    "a registered class that a base files": "from posenc_compare import Scheme\n"
+    "from posenc_compare import register\nTABLE = {}\n\nclass Kind(Scheme):\n"
+    "    def __init_subclass__(cls, **words):\n        TABLE[0] = cls\n\n"
+    "@register('posenc_test_two', family='bias')\nclass Two(Kind):\n    'Two.'\n"
+    "    power = staticmethod(lambda x: x**0.5)\n",
     "a random state": "import torch\n_ = torch.rand(int((lambda x: x**0.5)(9)))\n"
     "TABLE = torch.rand(2)\n",
     "an error that holds a value": "class Found(Exception):\n    pass\n\n"
@@ -442,11 +451,15 @@ def test_a_helper_outside_the_repository_of_a_plugin_counts(
     place.mkdir(parents=True)
     if is_repository:
         (tmp_path / ".git").mkdir()
-    plugin(PLUGIN, name="plugins/plugin.py")
+    inner = tmp_path / f"posenc_test_inner_{is_repository}"
+    inner.mkdir()
+    (inner / "__init__.py").touch()
+    (inner / ".#lock.py").symlink_to("nowhere")
+    plugin(text := f"import {inner.name}\n{PLUGIN}", name="plugins/plugin.py")
     before = key_of(ONE)
-    plugin(PLUGIN, f"{HELPER}# A comment.\n", name="plugins/plugin.py")
+    plugin(text, f"{HELPER}# A comment.\n", name="plugins/plugin.py")
     assert (key_of(ONE) != before) is is_repository  # which counts to the byte
-    plugin(PLUGIN, HELPER.replace("1", "2"), name="plugins/plugin.py")
+    plugin(text, HELPER.replace("1", "2"), name="plugins/plugin.py")
     assert key_of(ONE) != before
 
 
