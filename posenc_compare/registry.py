@@ -15,6 +15,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -453,6 +454,7 @@ def _importing(module: str, path: Path, origin: str) -> Iterator[None]:
     _IMPORTED.append((module, path, origin))
     _GIVEN.setdefault(module, len(_GIVEN))
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    environment = dict(os.environ)  # a worker that imports another plugin has this one
     try:
         yield
     except BaseException as error:
@@ -465,7 +467,14 @@ def _importing(module: str, path: Path, origin: str) -> Iterator[None]:
         ) from error
     finally:
         sys.dont_write_bytecode = written
+        os.environ.clear()
+        os.environ.update(environment)
         _IMPORTED.pop()
+
+
+def importing() -> str:
+    """Return the plugin that is being imported; empty if none is."""
+    return _IMPORTED[-1][2] if _IMPORTED else ""
 
 
 def _cure(error: BaseException, plugin: Path) -> str:

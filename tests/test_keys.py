@@ -19,6 +19,7 @@ from posenc_compare.registry import MEASURES, SCHEMES, TASKS
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
 from posenc_compare.source import files as sources
+from posenc_compare.source import plugin as plugin_source
 from posenc_compare.source.own_code import own_code
 from posenc_compare.variants import Variant
 
@@ -115,6 +116,8 @@ ROPE = "schemes/rope.py"
 EVERYWHERE = "**/*.py"
 ALIBI = TRAINED | {"alibi smoothness"}
 ROTARY, COPIED = {"rope smoothness", "mix smoothness"}, {"alibi copy", "alibi reverse"}
+OTHER_HELPER = "bounds import bounded as slopes"
+OTHER_STEP = "torch.optim.adam import adam as adamw"
 TRAINER = ("train/trainer.py", "backward()", "backward(None)")
 CHECK = '        check_not_traced("attention")\n'
 Edits = list[tuple[str, str, str]]
@@ -141,6 +144,14 @@ EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they mo
     # All keys, until the edit is committed: then `NUMBERS` has the word.
     "the trainer": ([TRAINER], ALL),
     "a new file": ([("new.py", "", "X = 1\n")], ALL),
+    "an import of the trainer": (
+        [("train/optimiser.py", "torch.optim.adamw import adamw", OTHER_STEP)],
+        ALL,
+    ),
+    "another shared helper": (
+        [("schemes/alibi.py", "slopes import slopes", OTHER_HELPER)],
+        ALIBI,
+    ),
     "a deleted statement": ([("attention/plan.py", CHECK, "")], ALL),
 }
 
@@ -340,6 +351,20 @@ HIDDEN = {
     "TABLE = torch.rand(2)\n",
     "an error that holds a value": "class Found(Exception):\n    pass\n\n"
     "def TABLE(x):\n    raise Found(x**0.5)\n",
+    "a random state of another scheme": "import torch\n"
+    "from posenc_compare import Scheme\nfrom posenc_compare import register\n\n"
+    "@register('posenc_test_two', family='bias')\nclass Two(Scheme):\n    'Two.'\n"
+    "    noise = torch.rand(int((lambda x: x**0.5)(9)))\nTABLE = torch.rand(2)\n",
+    "a table that another scheme fills": "from posenc_compare import Scheme\n"
+    "from posenc_compare import register\nTABLE = {}\n\n"
+    "@register('posenc_test_two', family='bias')\nclass Two(Scheme):\n    'Two.'\n"
+    "    TABLE[0] = lambda x: x**0.5\n",
+    "a metaclass of another scheme": "from posenc_compare import Scheme\n"
+    "from posenc_compare import register\nTABLE = {}\n\nclass Kinds(type(Scheme)):\n"
+    "    def __init__(cls, *args):\n        TABLE[0] = cls\n\n"
+    "class Kind(Scheme, metaclass=Kinds):\n    pass\n\n"
+    "@register('posenc_test_two', family='bias')\nclass Two(Kind):\n    'Two.'\n"
+    "    def power(self, x):\n        return x**0.5\n",
     "the else of TYPE_CHECKING": "from typing import TYPE_CHECKING\n"
     "if TYPE_CHECKING:\n    TABLE = {}\nelse:\n    TABLE = {1: lambda x: x**0.5}\n",
 }
@@ -423,6 +448,7 @@ def test_what_a_plugin_imports_from_beside_it_counts_as_a_whole(
     "helper",
     [
         "from math import ONE as gain, OTHER",
+        "from math import ONE as gain\nfrom math import OTHER as gain",
         "try:\n    from math import ONE as gain\n"
         "except ImportError:\n    from math import OTHER as gain",
         "from posenc_ONE import *\nfrom posenc_OTHER import *\ngain = 1",
@@ -441,6 +467,40 @@ def test_what_hands_on_a_name_counts(
         plugin(PLUGIN, helper.replace("ONE", one).replace("OTHER", other))
         keys.add(key_of(ONE))
     assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from posenc_test_helper import gain\nX = 1\n", "X = 1\n"),
+        ("import json\nX = 1\n", "X = 1\nimport json\n"),
+    ],
+)
+def test_a_statement_before_an_import_of_a_helper_counts(
+    before: str, after: str, plugin: Any
+) -> None:
+    helper = before.startswith("from")
+    plugin(before + PLUGIN)
+    key = key_of(ONE)
+    plugin(after + PLUGIN)
+    assert (key_of(ONE) != key) is helper
+
+
+@pytest.mark.parametrize("names", ["Alibi", "*"])
+def test_a_scheme_that_a_helper_hands_on_counts(
+    names: str, plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = PLAIN.replace("(Scheme)", "(Alibi)").replace("Scheme, ", "")
+    helper = f"from posenc_compare.schemes.alibi import {names}\n"
+    plugin(f"from posenc_test_helper import {names}\n{text}", helper)
+    before = key_of(ONE)
+
+    def edited(dotted: str) -> str:
+        return "edited" if "alibi" in dotted else ""
+
+    monkeypatch.setattr(plugin_source, "_built_in", edited)
+    sources.forget()
+    assert key_of(ONE) != before
 
 
 @pytest.mark.parametrize("is_repository", [False, True])

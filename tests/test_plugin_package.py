@@ -5,13 +5,16 @@ It is asked in a fresh process whose only extra is one folder on `PYTHONPATH`, a
 """
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import forgotten
 from support.processes import python
 
 import posenc_compare as pc
+from posenc_compare.errors import PluginError
 
 PACKAGE = Path(__file__).parent.parent / "examples" / "plugin_package"
 ASK = """
@@ -96,3 +99,20 @@ def test_plugins_that_share_a_module_are_computed(
     plugins = ["posenc_test_shared", "posenc_test_beside"]
     results = pc.compare("posenc_test_made", "posenc_test_measure", plugins=plugins)
     assert [record.status for record in results.records] == ["ok"]
+
+
+def test_a_plugin_sets_variables_for_itself_alone(
+    tmp_path: Path, registered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSENC_TEST_GAIN", "1")
+    setting = "import os\nos.environ['POSENC_TEST_GAIN'] = '9'\n"
+    (tmp_path / "other.py").write_text(f"{setting}{BIAS}make()\n")
+    registered(tmp_path / "other.py")
+    assert os.environ["POSENC_TEST_GAIN"] == "1"
+
+
+def test_a_plugin_that_starts_a_comparison_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("import posenc_compare as pc\npc.compare(plugins=[__file__])\n")
+    with pytest.raises(PluginError, match=r"must not start .* while it is imported"):
+        pc.compare(plugins=[path])

@@ -9,6 +9,7 @@ import ast
 import functools
 import hashlib
 import importlib.metadata
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -150,7 +151,7 @@ def _named_in(entry: Entry) -> set[str]:
         nodes = (n for part in own_code(entry).statements for n in ast.walk(part))
         values = (n.value for n in nodes if isinstance(n, ast.Constant))
         texts = {value for value in values if isinstance(value, str)}
-    names = {text.partition(":")[0] for text in texts}
+    names = {word for text in texts for word in re.split(r"[:;=,+()]", text)}
     named = (Variant(name).schemes for name in names if name in SCHEMES)
     return {inside for schemes in named for inside in schemes}
 

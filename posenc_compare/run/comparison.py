@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.records.cells import Cell, schemes_of, setting_of
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import Warn, sound
@@ -24,7 +24,7 @@ from posenc_compare.records.reuse import copy_records, held_by
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
 from posenc_compare.records.trackers import Tracker, track_record, tracker_of
-from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
+from posenc_compare.registry import MEASURES, SCHEMES, add_plugin, importing
 from posenc_compare.run.choices import Settings, settle
 from posenc_compare.run.cluster import check_engine, workers_of
 from posenc_compare.run.machine import fitted
@@ -143,6 +143,11 @@ def plan_comparison(
     for name in choices.keys() - TABLE.keys():
         meant = hint(name, [*TABLE, "plugins"])
         raise ConfigError(f"unknown setting {name!r}{meant}", field=name)
+    if origin := importing():
+        raise PluginError(
+            f"plugin {origin}: must not start a comparison while it is imported; "
+            f'`if __name__ == "__main__":` above that line would work'
+        )
     if isinstance(plugins, str | Path) or not isinstance(plugins, Iterable):
         raise ConfigError(
             f"plugins must be a list of files or modules, got {str(plugins)!r}; "

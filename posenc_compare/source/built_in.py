@@ -3,16 +3,18 @@
 It is the definition under its decorator, with every definition that this one names in
 its own file and in files of other schemes, measures or tasks. All is read with `ast`.
 Layout, docstrings, error messages, names of definitions and places of files do not
-count.
+count. While a file is edited, it also counts which shared things it names.
 """
 
 import ast
 import functools
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from posenc_compare.source.edits import PACKAGE, as_written, edited
 from posenc_compare.source.files import (
     OURS,
     file_of,
@@ -43,8 +45,15 @@ class Code(NamedTuple):
 @remembered
 def built_in_code(module: str, path: Path, definition: str) -> Code:
     """Return what a definition in a file of this package counts by."""
-    reader = _Reader(module, path)
-    text = json.dumps(reader.read(module, definition), sort_keys=True)
+    reader = _Reader(module, path, read)
+    counted = [reader.read(module, definition)]
+    before, now = edited()
+    if any(file in now for file in reader.files):
+        earlier = _Reader(module, path, lambda f: before[f] if f in before else read(f))
+        earlier.read(module, definition)
+        if (others := reader.shared()) != earlier.shared():
+            counted.append(others)
+    text = json.dumps(counted[0] if len(counted) == 1 else counted, sort_keys=True)
     statements = tuple(statement for statement, _ in reader.statements)
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     return Code(sha256, (*reader.files,), statements)
@@ -61,12 +70,12 @@ class _Module:
         effects: all other statements, which run whatever is used of the file.
     """
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, text: bytes) -> None:
         self.name = name
         self.path = path
         self.definitions: dict[str, list[ast.stmt]] = {}
         self.imports: dict[str, list[tuple[str, str]]] = {}
-        tree = tree_of(read(path))
+        tree = tree_of(text)
         for statement in tree.body:
             for one in defines(statement):
                 self.definitions.setdefault(one, []).append(statement)
@@ -91,11 +100,16 @@ class _Module:
 class _Reader:
     """Collect the definitions that one of them leads to, in a fixed order."""
 
-    def __init__(self, module: str, path: Path) -> None:
+    def __init__(
+        self, module: str, path: Path, text_of: Callable[[Path], bytes]
+    ) -> None:
         self.statements: list[tuple[ast.stmt, _Module]] = []
         self.files: list[Path] = []
-        self._modules: dict[str, _Module | None] = {module: _module(module, path)}
-        self._seen: dict[object, int] = {}
+        self._text_of = text_of
+        own = _module(module, path, text_of(path))
+        self._modules: dict[str, _Module | None] = {module: own}
+        self._seen: dict[tuple[str, str], int] = {}
+        self._shared_ones: list[tuple[str, str]] = []
 
     def read(self, module: str, name: str) -> list[Form]:
         """Return what counts of a definition and of all that it leads to."""
@@ -105,6 +119,19 @@ class _Reader:
             form(nameless(statement), functools.partial(self._word, place))
             for statement, place in self.statements
         ]
+
+    def shared(self) -> list[Form]:
+        """Return what the shared things are that were named, in order."""
+        return [self._definition(*one) for one in self._shared_ones]
+
+    def _definition(self, module: str, name: str) -> Form:
+        moved = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
+        path = file_of(module) or moved
+        place = _module(module, path, self._text_of(path))
+        if name in place.imports and name not in place.definitions:
+            return [self._definition(*target) for target in place.imports[name]]
+        found = place.definitions.get(name, [])
+        return [form(nameless(one), as_written) for one in found] or name
 
     def _refer(self, module: str, name: str) -> Form:
         """Return what stands for a name of a module, and read what it leads to."""
@@ -131,6 +158,8 @@ class _Reader:
         """
         if module.split(".")[0] != OURS:
             return f"{module}.{name}"
+        if (module, name) not in self._seen:
+            self._shared_ones.append((module, name))
         return ["shared", self._seen.setdefault((module, name), len(self._seen))]
 
     def _word(self, place: _Module, node: ast.AST) -> Form:
@@ -149,7 +178,8 @@ class _Reader:
         if name not in self._modules:
             path = file_of(name) if name.split(".")[0] == OURS else None
             own = path is not None and registers(path)
-            self._modules[name] = _module(name, path) if path and own else None
+            text = self._text_of(path) if path and own else None
+            self._modules[name] = text and path and _module(name, path, text)
         place = self._modules[name]
         if place is not None and place.path not in self.files:
             self.files.append(place.path)

@@ -5,7 +5,7 @@ So an edit of it, in a clone or in an installed copy, must make a difference. Th
 are compared with the commit that is checked out, or with the RECORD of the wheel. Where
 there is neither, nothing is added. Files of schemes, measures and tasks count by
 `own_code`. Layout, comments, docstrings, error messages and places of files make no
-difference.
+difference, nor do the modules of this package that a name is imported from.
 """
 
 import ast
@@ -36,10 +36,16 @@ Texts = dict[Path, bytes]
 @remembered
 def shared_edits() -> str:
     """Return the hash of what was edited in shared files; "" for nothing."""
-    before, after = map(_statements, _since_commit() or _since_install())
+    before, after = map(_statements, edited())
     gone = {f"without {one}" for one in (before - after).elements()}
     found = sorted(gone | {*(after - before).elements()})
     return hashlib.sha256("\n".join(found).encode()).hexdigest() if found else ""
+
+
+@remembered
+def edited() -> tuple[Texts, Texts]:
+    """Return the texts of edited files before, where they are known, and now."""
+    return _since_commit() or _since_install()
 
 
 def _since_commit() -> tuple[Texts, Texts] | None:
@@ -65,7 +71,7 @@ def _git(*command: str) -> bytes:
 
 
 def _since_install() -> tuple[Texts, Texts]:
-    """Return no earlier texts, which are unknown, and the texts of edited files."""
+    """Return no earlier text, which is unknown, of edited files, and that of now."""
     try:
         listed = importlib.metadata.files(OURS.replace("_", "-")) or []
     except importlib.metadata.PackageNotFoundError:
@@ -74,11 +80,12 @@ def _since_install() -> tuple[Texts, Texts]:
     if PACKAGE.resolve() / "__init__.py" not in installed:
         return {}, {}
     found = _texts(PACKAGE.resolve().rglob("*.py"))
-    return {}, {
+    now = {
         path: text
         for path, text in found.items()
         if (known := installed.get(path)) is None or _digest(text) != known.value
     }
+    return dict.fromkeys(now, b""), now
 
 
 def _digest(text: bytes) -> str:
@@ -95,15 +102,24 @@ def _statements(texts: Texts) -> Counter[str]:
     """Return the hashes of all statements of files that register nothing."""
     bodies = [tree_of(text).body for text in texts.values()]
     forms = [
-        json.dumps(form(nameless(one), _as_written))
+        json.dumps(form([nameless(one)], as_written))
         for body in bodies
         if not any(map(is_registered, body))
         for one in body
-        if not is_silent(one)
+        if not is_silent(one) or isinstance(one, ast.Import | ast.ImportFrom)
     ]
     return Counter(hashlib.sha256(one.encode()).hexdigest() for one in forms)
 
 
-def _as_written(node: ast.AST) -> Form:
-    """Leave every name as it is written."""
-    return without_texts(node, _as_written)
+def as_written(node: ast.AST) -> Form:
+    """Leave every name as it is written, without the module of one of ours."""
+    match node:
+        case ast.ImportFrom(module=module, names=names, level=level):
+            ours = level or str(module).split(".")[0] == OURS
+            return [
+                [name, "" if ours else module, own]
+                for name, own in sorted((n.name, n.asname or "") for n in names)
+            ]
+        case ast.Import():
+            return ast.unparse(node)
+    return without_texts(node, as_written)

@@ -75,7 +75,7 @@ def file_of(name: str) -> Path | None:
         return None
     folders = spec.submodule_search_locations or []
     bases = [Path(folder).joinpath(*rest) for folder in folders]
-    paths = [p for b in bases for p in (b.with_suffix(".py"), b / "__init__.py")]
+    paths = [p for b in bases for p in (b / "__init__.py", b.with_suffix(".py"))]
     if not rest and spec.origin:
         paths = [Path(spec.origin)]
     return next((path for path in paths if path.is_file()), None)

@@ -2,7 +2,7 @@
 
 The module that is given as a plugin counts as a whole, with all modules that it
 imports, but for functions, imports, schemes, measures, tasks and plots that nothing of
-it names.
+it names and that do nothing where they are defined.
 Modules of Python and of other installed packages do not count. A package of another git
 repository counts by the bytes of its files. Of this package, schemes, measures and
 tasks count that are named. All is read with `ast`. Layout, comments, docstrings and the
@@ -10,6 +10,7 @@ texts of errors do not count.
 """
 
 import ast
+import copy
 import hashlib
 import importlib.util
 import json
@@ -44,7 +45,10 @@ INSTALLED = {"site-packages", "dist-packages"}  # folders of packages
 # With these, code may reach functions that it does not name.
 REACHING = {"globals", "locals", "vars", "getattr", "eval", "exec", "modules"}
 REACHING |= {"__dict__", "import_module", "getmembers", "attrgetter", "methodcaller"}
-SUBCLASSES = {"__subclasses__", "__init_subclass__"}  # with these, also classes
+# With these, also classes.
+SUBCLASSES = {"__subclasses__", "__init_subclass__", "metaclass"}
+DECLARING = {"Facts", "Published"}  # calls that only state something
+PLAIN = {"staticmethod", "classmethod", "property"}  # decorators of methods
 BY_PYTHON = {"__getattr__", "__dir__"}  # functions of a module that nobody names
 BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
 
@@ -97,7 +101,7 @@ class _Part(NamedTuple):
         made: name of the class or function.
         names: that name, and the one it is registered by; none if it counts anyway.
         declares: whether it declares a scheme, a measure, a task or a plot.
-        in_order: whether its order counts; that of imports does not.
+        in_order: whether its order counts; that of most imports does not.
         words: all names and texts in the statement.
         ours: dotted names of this package in it.
     """
@@ -120,7 +124,8 @@ class _File:
         module: its name; empty for a file that was given.
         path: of the file.
         imported: names of modules, and of what may be one.
-        parts: statements that may count, and what each import binds.
+        parts: statements that may count, what each import binds, and the first import
+            of each module that runs code of the plugin.
     """
 
     def __init__(self, module: str, path: Path) -> None:
@@ -142,6 +147,7 @@ class _File:
                 self.imported += [name, name.rpartition(".")[0]]
         self._starred = sorted(self._imports.pop("*", ()))
         self._defined = {name for part in body for name in defines(part)}
+        self._run: set[str] = set()
         self.parts = [part for s in body for part in self._parts(s)]
 
     def _bound(self, node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -159,19 +165,25 @@ class _File:
     def _parts(self, statement: ast.stmt) -> Iterator[_Part]:
         """Yield what counts of a statement: itself, or each name that it imports."""
         for bound, name in self._bound(statement):
-            text, names = json.dumps([bound, name]), {bound} - {"*"}
-            words = frozenset([bound, *name.split(".")])
-            yield _Part(
+            rebound = len(self._imports.get(bound, ())) > 1 or bound in self._defined
+            importing = _Part(
                 self.path,
-                text,
-                "",
-                frozenset(names),
+                json.dumps([bound, name]),
+                made="",
+                names=frozenset({bound} - {"*"}),
                 declares=False,
-                in_order=bound == "*",
-                words=words,
-                ours=frozenset(),
+                in_order=rebound or bool(self._starred),
+                words=frozenset([bound, *name.split(".")]),
+                ours=frozenset([name] if name.split(".")[0] == OURS else []),
                 statement=statement,
             )
+            yield importing
+            for module in sorted({name, name.rpartition(".")[0]} - self._run):
+                if self._is_own(module):
+                    self._run.add(module)
+                    yield importing._replace(
+                        form=json.dumps(module), names=frozenset(), in_order=True
+                    )
         if not is_silent(statement):
             yield self._part(statement)
 
@@ -179,7 +191,8 @@ class _File:
         made = getattr(statement, "name", "")
         names = {made} if _only_defines(statement) else set[str]()
         calls = [one for one in called_decorators(statement) if self._declares(one)]
-        if len(calls) == len(getattr(statement, "decorator_list", [])):
+        whole = len(calls) == len(getattr(statement, "decorator_list", []))
+        if whole and _is_inert(statement):
             for call in calls:
                 texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
                 names |= {made, *map(str, texts)}
@@ -189,7 +202,9 @@ class _File:
         for node in ast.walk(statement):
             match node:
                 case ast.Constant(value=str(text)) if " " not in text:
-                    words |= {*re.split(r"[:;=,+]", text)}
+                    words |= {*re.split(r"[:;=,+()]", text)}
+                case ast.keyword(arg="metaclass"):
+                    words.add("metaclass")
                 case ast.FunctionDef(name=name) if node is not statement:
                     words.add(name)
                 case ast.Import() | ast.ImportFrom():
@@ -211,6 +226,12 @@ class _File:
             ours=frozenset(ours),
             statement=statement,
         )
+
+    def _is_own(self, module: str) -> bool:
+        """Return whether a module may be code of this plugin."""
+        top = self._package.split(".")[0]
+        found = module.split(".")[0] == top and file_of(module) is not None
+        return bool(module) and (found or _is_local(module))
 
     def _declares(self, call: ast.Call) -> bool:
         """Return whether a decorator declares a scheme, a measure, a task or a plot."""
@@ -260,6 +281,35 @@ def _only_defines(statement: ast.stmt) -> bool:
             known = (ast.Constant, ast.UnaryOp, ast.Tuple, ast.unaryop, ast.Load)
             return name not in BY_PYTHON and all(isinstance(n, known) for n in nodes)
     return False
+
+
+def _is_inert(statement: ast.stmt) -> bool:
+    """Return whether a definition only assigns, and calls nothing, when it is made."""
+    if not isinstance(statement, ast.ClassDef):
+        return _only_defines(_undecorated(statement))
+    for part in statement.body:
+        match part:
+            case ast.FunctionDef(decorator_list=decorators):
+                named = {ast.unparse(one) for one in decorators}
+                if not (named <= PLAIN and _only_defines(_undecorated(part))):
+                    return False
+            case ast.Assign() | ast.AnnAssign() if defines(part):
+                called = {n.func for n in ast.walk(part) if isinstance(n, ast.Call)}
+                if {ast.unparse(one).split(".")[-1] for one in called} - DECLARING:
+                    return False
+            case ast.Expr(ast.Constant()) | ast.Pass():
+                pass
+            case _:
+                return False
+    return True
+
+
+def _undecorated(statement: ast.stmt) -> ast.stmt:
+    """Return a definition without its decorators."""
+    copied = copy.copy(statement)
+    if isinstance(copied, ast.FunctionDef):
+        copied.decorator_list = []
+    return copied
 
 
 def _is_text(node: ast.expr) -> bool:
