@@ -351,6 +351,21 @@ def test_learned_2d_is_resized_as_in_vit() -> None:
     assert_near(ours.detach(), theirs)
 
 
+@pytest.mark.parametrize("sides", [(3, 8), (22, 1)])
+def test_learned_axes_is_that_of_detr(sides: tuple[int, int]) -> None:
+    scheme: Any = make("learned_axes")
+    module = models("detr").DetrLearnedPositionEmbedding(HEADS * WIDTH // 2)
+    for theirs, ours in (
+        (module.row_embeddings, scheme.rows),
+        (module.column_embeddings, scheme.columns),
+    ):
+        theirs.weight.data[: len(ours)] = ours.detach()
+    shape = torch.Size((1, HEADS * WIDTH, *sides))
+    codes = module(shape, "cpu", torch.float32).flatten(2).mT
+    places = torch.cartesian_prod(*map(torch.arange, sides))
+    assert_same(scheme.embed(torch.zeros_like(codes), places).detach(), codes)
+
+
 def test_xpos_is_that_of_x_transformers() -> None:
     angles, scale = x_transformers().RotaryEmbedding(WIDTH, use_xpos=True)(PLACES)
     q = x_transformers().apply_rotary_pos_emb(Q, angles, scale)

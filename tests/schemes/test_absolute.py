@@ -377,6 +377,32 @@ class TestLearned2d(EmbedTests):
             self.make().embed(x, places)
 
 
+class TestLearnedAxes(EmbedTests):
+    """DETR's tables, read one cell at a time."""
+
+    name = "learned_axes"
+    sizes = {"model_dim": 6, "heads": 1, "length": 20}
+    places = [[[0, 0], [4, 1], [2, 3]], [[1, 1], [0, 4], [4, 0]]]
+    cases = [{}, {"height": 7, "width": 5}, Case(model_dim=2)]
+    wrong_width = 8, "the width must be 6, as that of both tables, got 8"
+    changes = [{"height": 6}, {"width": 6}]  # as other numbers are drawn
+
+    def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
+        row, column = position
+        return scheme.columns[column].tolist() + scheme.rows[row].tolist()
+
+    @pytest.mark.parametrize(
+        ("cell", "most", "got"), [((-1, 0), 6, -1), ((7, 0), 6, 7), ((6, 5), 4, 5)]
+    )
+    def test_cells_off_a_table_are_an_error(
+        self, cell: tuple[int, int], most: int, got: int
+    ) -> None:
+        x, places = torch.zeros(1, 2, 6).double(), torch.tensor([[1, 1], cell])
+        said = f"^learned_axes: positions must be from 0 to {most}, got {got}"
+        with pytest.raises(UndefinedPositionError, match=said):
+            self.make(height=7, width=5).embed(x, places)
+
+
 class TestSinusoidalConcat(EmbedTests):
     name = "sinusoidal_concat"
     sizes = {"model_dim": 6, "heads": 1}

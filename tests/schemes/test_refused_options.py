@@ -12,8 +12,8 @@ from posenc_compare.schemes import Geometry, Scheme
 from posenc_compare.variants import labelled
 
 SIZES: dict[str, Any] = {"model_dim": 16, "heads": 2, "head_dim": 8, "length": 64}
-ON_GRIDS = ["com_rope", "decomposed", "learned_2d", "lie_re", "mlp_bias_2d"]
-ON_GRIDS += ["rope_dinov3", "swin"]
+ON_GRIDS = ["com_rope", "decomposed", "learned_2d", "learned_axes", "lie_re"]
+ON_GRIDS += ["mlp_bias_2d", "rope_dinov3", "swin"]
 # Names, the option that each of them has, what it must be, and a value that is not so.
 LEAST = [
     (
@@ -170,6 +170,7 @@ GEOMETRIES = [
     ({"length": 1}, "log_length:rule=log", "log needs a length of at least 2, got 1"),
     ({"length": 1}, "rerope:stretched=true", "stretched needs a length of at"),
     ({"model_dim": 9}, "fourier_random", "model_dim must be even, got 9"),
+    ({"model_dim": 9}, "learned_axes", "model_dim must be even, got 9; 10 would work"),
     ({"model_dim": 9}, "transformer_xl", "model_dim must be even, got 9"),
     ({"heads": 3}, "selective_rope", "heads must divide model_dim, got 3 and 16"),
     *(
@@ -213,6 +214,7 @@ PLACES: list[tuple[str, Any, str]] = [
     ("binary", [0, 64], "binary: positions must be from 0 to 63, got 64"),
     ("learned", [0, -1], "learned: positions must be from 0 to 63, got -1"),
     ("learned", [0, 64], "learned: positions must be from 0 to 63, got 64"),
+    ("learned_axes:width=3", [[0, 3]], "learned_axes: positions must be from 0 to 2, "),
     ("randomized:longest=8", range(9), "randomized: positions must be from 0 to 7, "),
     ("randomized:longest=2048;scheme=learned", range(9), "learned: positions must be "),
     ("randomized_distance:longest=8", range(9), "randomized_distance: positions must "),

@@ -32,6 +32,8 @@ UNIFORM = [
     ("kerple_log", "rate", 1.0),
     ("kerple_power", "factor", 1.0),
     ("kerple_power", "exponent", 2.0),
+    ("learned_axes", "rows", 1.0),
+    ("learned_axes", "columns", 1.0),
 ]
 EQUAL = [
     ("grape_a", "steepness", math.log(math.expm1(1))),  # whose softplus is 1
