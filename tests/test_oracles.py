@@ -366,6 +366,25 @@ def test_learned_axes_is_that_of_detr(sides: tuple[int, int]) -> None:
     assert_same(scheme.embed(torch.zeros_like(codes), places).detach(), codes)
 
 
+@pytest.mark.parametrize("side", [7, 8])
+def test_fourier_random_2d_is_that_of_sam(side: int) -> None:
+    module = models("sam")
+    scheme: Any = make("fourier_random_2d")
+    scheme.frequencies.mul_(0.2)  # so that rounding of angles is that of numbers
+    sizes = SimpleNamespace(scale=1.0, num_pos_feats=HEADS * WIDTH // 2)
+    shared = module.SamPositionalEmbedding(sizes)
+    shared.positional_embedding.data = scheme.frequencies
+    settings = SimpleNamespace(image_embedding_size=side)
+    model = SimpleNamespace(
+        config=SimpleNamespace(prompt_encoder_config=settings),
+        shared_image_embedding=shared,
+    )
+    theirs = module.SamModel.get_image_wide_positional_embeddings(model)
+    places = scheme.positions(torch.cartesian_prod(*2 * [torch.arange(side)]))
+    ours = scheme.embed(torch.zeros(1, side**2, HEADS * WIDTH), places)
+    assert_near(ours, theirs.flatten(2).mT)
+
+
 def test_xpos_is_that_of_x_transformers() -> None:
     angles, scale = x_transformers().RotaryEmbedding(WIDTH, use_xpos=True)(PLACES)
     q = x_transformers().apply_rotary_pos_emb(Q, angles, scale)

@@ -188,7 +188,8 @@ def test_all_schemes_of_several_axes_serve_them() -> None:
     assert len(several) >= 11
 
 
-WHOLE = {"learned_2d", "rope_dinov3", "decomposed", "cape:centred=true"}
+WHOLE = {"learned_2d", "rope_dinov3", "decomposed", "fourier_random_2d"}
+WHOLE |= {"cape:centred=true"}
 
 
 @pytest.mark.parametrize("label", [*NAMES, "cape:centred=true"])

@@ -1,7 +1,7 @@
 """Codes of positions in token vectors against slow formulas, one channel at a time."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -181,6 +181,69 @@ class TestFourierRandom(EmbedTests):
         share = position / scheme.geometry.length
         angles = [2 * math.pi * b * share for b in scheme.frequencies.tolist()]
         return [math.cos(a) for a in angles] + [math.sin(a) for a in angles]
+
+
+def spans(side: int, margin: float) -> list[float]:
+    """Return the places of cells, -1 to 1 from edge to edge."""
+    whole = max(side - 1 + 2 * margin, 1)
+    return [2 * (cell + margin) / whole - 1 for cell in range(side)]
+
+
+class WholeImageTests(EmbedTests):
+    """A code of the place in the whole image, whatever its number of cells."""
+
+    places = [[[0, 0], [3, 1], [2, 4]], [[1, 1], [0, 4], [3, 0]]]
+    margin: ClassVar[float]  # cells beyond the places of the first and the last
+
+    def at(self, scheme: Any, row: float, column: float) -> list[float]:
+        """Return the code of coordinates from -1 to 1."""
+        raise NotImplementedError
+
+    @pytest.mark.parametrize("sides", [(4, 5), (8, 3), (1, 7), (20, 1), (16, 16)])
+    def test_coordinates_span_an_image_of_any_sides(
+        self, sides: tuple[int, int]
+    ) -> None:
+        scheme = self.make(0.5, height=4, width=6).requires_grad_(False)
+        width = scheme.geometry.model_dim
+        zero = torch.zeros(1, math.prod(sides), width, dtype=torch.float64)
+        got = scheme.embed(zero, scheme.positions(grid(*sides)))[0]
+        rows, columns = (spans(side, self.margin) for side in sides)
+        slow = [self.at(scheme, row, column) for row in rows for column in columns]
+        close(got, torch.tensor(slow, dtype=torch.float64), 1e-11)
+
+    def test_each_image_of_a_batch_has_its_own_size(self) -> None:
+        scheme = self.make()
+        both = torch.stack([grid(2, 6), grid(4, 3)])
+        alone = torch.stack([scheme.positions(ids) for ids in both])
+        assert scheme.positions(both).equal(alone)
+        assert not alone[0].equal(alone[1])
+        assert scheme.positions(both[:, :0]).shape == (2, 0, 2)
+
+
+class TestFourierRandom2d(WholeImageTests):
+    """SAM's random frequencies, one channel at a time."""
+
+    name = "fourier_random_2d"
+    margin = 0.5
+    sizes = {"model_dim": 8, "heads": 1, "length": 20}
+    cases = [{}, {"sigma": 4.0}, {"height": 4, "width": 9}, Case(model_dim=2)]
+    wrong_width = 6, r"the width must be 8, .* got 6"
+    changes = [{"sigma": 4.0}]
+
+    def trained(self, case: Case) -> Any:
+        return self.build(case)
+
+    def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
+        sides = [case.options.get(side, 5) for side in ("height", "width")]
+        pairs = zip(position, sides, strict=True)
+        return self.at(scheme, *(2 * (p + 0.5) / side - 1 for p, side in pairs))
+
+    def at(self, scheme: Any, row: float, column: float) -> list[float]:
+        across, down = scheme.frequencies.tolist()  # SAM's points are (x, y)
+        both = zip(across, down, strict=True)
+        turns = [column * x + row * y for x, y in both]
+        angles = [2 * math.pi * turn for turn in turns]
+        return [wave(angle) for wave in (math.sin, math.cos) for angle in angles]
 
 
 class TestInteger(EmbedTests):

@@ -12,8 +12,8 @@ from posenc_compare.schemes import Geometry, Scheme
 from posenc_compare.variants import labelled
 
 SIZES: dict[str, Any] = {"model_dim": 16, "heads": 2, "head_dim": 8, "length": 64}
-ON_GRIDS = ["com_rope", "decomposed", "learned_2d", "learned_axes", "lie_re"]
-ON_GRIDS += ["mlp_bias_2d", "rope_dinov3", "swin"]
+ON_GRIDS = ["com_rope", "decomposed", "fourier_random_2d", "learned_2d"]
+ON_GRIDS += ["learned_axes", "lie_re", "mlp_bias_2d", "rope_dinov3", "swin"]
 # Names, the option that each of them has, what it must be, and a value that is not so.
 LEAST = [
     (
@@ -67,6 +67,7 @@ OPTIONS = [
     ("fourier_learned:features=-2", "features must be even and at least 2, got -2"),
     ("fourier_learned:gamma=0", "gamma must be greater than 0, got 0.0"),
     ("fourier_random:sigma=0", "sigma must be greater than 0, got 0.0"),
+    ("fourier_random_2d:sigma=0", "sigma must be greater than 0, got 0.0"),
     ("grape_ap:width=0", "width must be even and at least 2, got 0"),
     ("grape_ap:width=3", "width must be even and at least 2, got 3"),
     ("hope:length=6", "length must be at least 7, got 6"),
@@ -170,6 +171,7 @@ GEOMETRIES = [
     ({"length": 1}, "log_length:rule=log", "log needs a length of at least 2, got 1"),
     ({"length": 1}, "rerope:stretched=true", "stretched needs a length of at"),
     ({"model_dim": 9}, "fourier_random", "model_dim must be even, got 9"),
+    ({"model_dim": 9}, "fourier_random_2d", "must be even, got 9; 10 would work"),
     ({"model_dim": 9}, "learned_axes", "model_dim must be even, got 9; 10 would work"),
     ({"model_dim": 9}, "transformer_xl", "model_dim must be even, got 9"),
     ({"heads": 3}, "selective_rope", "heads must divide model_dim, got 3 and 16"),

@@ -16,6 +16,8 @@ NORMAL: list[tuple[str, str, float]] = [
     ("fourier_learned:spread=variance", "waves.weight", 1 / 10),
     ("fourier_learned:spread=std", "waves.weight", 1 / 100),
     ("fourier_random", "frequencies", 10),
+    ("fourier_random_2d", "frequencies", 1),
+    ("fourier_random_2d:sigma=3", "frequencies", 3),
     ("grape_a", "direction", 1 / 10),  # 1 / sqrt(head_dim)
     ("grape_ap", "path.weight", 0.5 / math.sqrt(2000)),
     ("mlp_bias:hidden=4000", "rise.weight", 0.02),
