@@ -385,6 +385,19 @@ def test_fourier_random_2d_is_that_of_sam(side: int) -> None:
     assert_near(ours, theirs.flatten(2).mT)
 
 
+@pytest.mark.parametrize("sides", [(3, 8), (6, 6), (1, 5)])
+def test_features_of_perceiver_are_those_of_perceiver(sides: tuple[int, int]) -> None:
+    scheme: Any = make("perceiver", bands=8, height=7, width=4)
+    encoding = models("perceiver").PerceiverFourierPositionEncoding(8, (7, 4))
+    theirs = encoding(sides, BATCH, torch.device("cpu"), torch.float32)
+    x = normal(BATCH, math.prod(sides), HEADS * WIDTH, seed=5)
+    weights = torch.cat([scheme.from_token.weight, scheme.from_place.weight], dim=1)
+    beside = torch.cat([x, theirs], dim=-1) @ weights.mT
+    places = torch.cartesian_prod(*map(torch.arange, sides))
+    ours = scheme.embed(x, scheme.positions(places))
+    assert_near(ours.detach(), beside)
+
+
 def test_xpos_is_that_of_x_transformers() -> None:
     angles, scale = x_transformers().RotaryEmbedding(WIDTH, use_xpos=True)(PLACES)
     q = x_transformers().apply_rotary_pos_emb(Q, angles, scale)

@@ -183,6 +183,9 @@ class TestFourierRandom(EmbedTests):
         return [math.cos(a) for a in angles] + [math.sin(a) for a in angles]
 
 
+CELLS = [[0, 0], [0, 4], [1, 3], [2, 2], [3, 1], [4, 0]]
+
+
 def spans(side: int, margin: float) -> list[float]:
     """Return the places of cells, -1 to 1 from edge to edge."""
     whole = max(side - 1 + 2 * margin, 1)
@@ -192,7 +195,7 @@ def spans(side: int, margin: float) -> list[float]:
 class WholeImageTests(EmbedTests):
     """A code of the place in the whole image, whatever its number of cells."""
 
-    places = [[[0, 0], [3, 1], [2, 4]], [[1, 1], [0, 4], [3, 0]]]
+    places = [CELLS, CELLS[::-1]]
     margin: ClassVar[float]  # cells beyond the places of the first and the last
 
     def at(self, scheme: Any, row: float, column: float) -> list[float]:
@@ -464,6 +467,50 @@ class TestLearnedAxes(EmbedTests):
         said = f"^learned_axes: positions must be from 0 to {most}, got {got}"
         with pytest.raises(UndefinedPositionError, match=said):
             self.make(height=7, width=5).embed(x, places)
+
+
+class TestPerceiver(WholeImageTests):
+    """Perceiver's features, one number at a time."""
+
+    name = "perceiver"
+    margin = 0.0
+    sizes = {"model_dim": 6, "heads": 1, "length": 20}
+    noise = 1.0
+    cases = [{}, {"bands": 1}, {"bands": 3, "height": 4, "width": 9}, Case(length=1)]
+    wrong_width = 8, r"the width must be 6, .* got 8"
+    changes = [{"bands": 5}]
+
+    def embedded(self, scheme: Any, case: Case, token: Tensor, position: Any) -> Tensor:
+        side = 1 if "length" in case.sizes else 5
+        sides = [case.options.get(name, side) for name in ("height", "width")]
+        bands = case.options.get("bands", 64)
+        pairs = zip(position, sides, strict=True)
+        places = [2 * p / max(side - 1, 1) - 1 for p, side in pairs]
+        return self.read(scheme, token.tolist(), places, sides, bands)
+
+    def read(
+        self, scheme: Any, token: Any, places: Any, sides: Any, bands: int
+    ) -> Tensor:
+        angles = []
+        for place, side in zip(places, sides, strict=True):
+            for band in range(bands):
+                share = band / max(bands - 1, 1)
+                angles.append(math.pi * place * (1 + share * (side / 2 - 1)))
+        sines, cosines = map(math.sin, angles), map(math.cos, angles)
+        weights = torch.cat([scheme.from_token.weight, scheme.from_place.weight], 1)
+        both = [*token, *places, *sines, *cosines]
+        rows = [dot(row, both) for row in weights.tolist()]
+        return torch.tensor(rows, dtype=torch.float64)
+
+    def at(self, scheme: Any, row: float, column: float) -> list[float]:
+        return self.read(scheme, [0.0] * 6, [row, column], (4, 6), 64).tolist()
+
+    def test_it_starts_as_the_token_and_a_projection_of_the_features(self) -> None:
+        scheme = self.make(model_dim=400, bands=50).requires_grad_(False)
+        assert scheme.from_token.weight.equal(torch.eye(400).double())
+        spread = scheme.from_place.weight.std().item()
+        error = 4 / math.sqrt(400 * 202)  # four standard errors of so many draws
+        assert spread * math.sqrt(202) == pytest.approx(1, abs=error)
 
 
 class TestSinusoidalConcat(EmbedTests):
