@@ -210,6 +210,27 @@ def test_axial_rope_2d_is_that_of_rotary_embedding_torch() -> None:
     assert_near(rope.query(Q, torch.cartesian_prod(rows, columns)), theirs)
 
 
+@pytest.mark.parametrize("sides", [(2, 7), (7, 2), (14, 1)])
+@pytest.mark.parametrize("trained", [0, 5])
+def test_rope_pixel_is_that_of_rotary_embedding_torch(
+    sides: tuple[int, int], trained: int
+) -> None:
+    module = load("rotary_embedding_torch", "rotary_embedding_torch")
+    rotary = rotary_embedding(dim=WIDTH // 2, freqs_for="pixel", max_freq=7)
+    angles = rotary.get_axial_freqs(*sides)
+    q, k = (
+        module.apply_rotary_emb(angles, x.unflatten(2, sides)).flatten(2, 3)
+        for x in (Q, K)
+    )
+    places = torch.cartesian_prod(*map(torch.arange, sides))
+    height, width = (trained or side for side in sides)
+    rope = make("rope_pixel", max_freq=7.0, height=height, width=width)
+    if not trained:
+        assert_near(rope.query(Q, places), q)
+    ours = Session(rope, places, mask=Mask(causal=False)).logits(0, Q, K)
+    assert_near(ours, products(q, k))
+
+
 LONG = [1.0 + 0.5 * m for m in range(WIDTH // 2)]
 SCALED = {
     "linear": ({"factor": 4.0}, {"scaling": "pi", "factor": 4.0}),

@@ -14,7 +14,7 @@ from posenc_compare.variants import labelled
 SIZES: dict[str, Any] = {"model_dim": 16, "heads": 2, "head_dim": 8, "length": 64}
 ON_GRIDS = ["com_rope", "decomposed", "fourier_random_2d", "learned_2d"]
 ON_GRIDS += ["learned_axes", "lie_re", "mlp_bias_2d", "perceiver", "rope_dinov3"]
-ON_GRIDS += ["swin"]
+ON_GRIDS += ["rope_pixel", "swin"]
 # Names, the option that each of them has, what it must be, and a value that is not so.
 LEAST = [
     (
@@ -25,6 +25,7 @@ LEAST = [
     ("ca_rope mr_rope", "base", "greater than 1", 1),
     ("fourier_learned mlp_bias mlp_bias_2d", "hidden", "at least 1", 0),
     ("perceiver", "bands", "at least 1", 0),
+    ("rope_pixel", "max_freq", "greater than 0", 0.0),
     ("learned tape tupe", "length", "at least 1", -1),
     ("randomized randomized_distance", "longest", "at least 1", -1),
     ("inkling path selective_rope", "rank", "at least 1", 0),
@@ -99,6 +100,7 @@ OPTIONS = [
     ("rope_golden:fraction=1.1", "fraction must be from 0 to 1, got 1.1"),
     ("rope_golden:slowest=0", "slowest must be greater than 0 and at most fastest"),
     ("rope_golden:slowest=30", "slowest must be greater than 0 and at most fastest"),
+    ("rope_pixel:kind=eva_02;base=0", "base must be greater than 0, got 0.0"),
     ("rope_dinov3:shift=-1", "must be at least 0, jitter and rescale at least 1"),
     ("rope_latent:fraction=0", "fraction must be in (0, 1], got 0.0"),
     ("rope_latent:fraction=1.1", "fraction must be in (0, 1], got 1.1"),
@@ -164,6 +166,7 @@ GEOMETRIES = [
     ({"head_dim": 4}, "m_rope", "head_dim must be at least 6, "),
     ({"head_dim": 6}, "rope_2d", "head_dim must be a multiple of 4, got 6"),
     ({"head_dim": 6}, "rope_dinov3", "head_dim must be a multiple of 4, got 6"),
+    ({"head_dim": 6}, "rope_pixel", "head_dim must be a multiple of 4, got 6"),
     ({"head_dim": 12}, "rope:fraction=0.25", "fraction * head_dim must be even, got 3"),
     ({"head_dim": 2}, "fope", "to leave one pair above the floor, got 64 and 2"),
     ({"length": 6}, "fope", "to leave one pair above the floor, got 6 and 8"),

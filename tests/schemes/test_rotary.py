@@ -566,6 +566,83 @@ class TestRopeGolden(RotaryTests):
         return factors
 
 
+class TestRopePixel(RotaryTests):
+    """Pixel frequencies against complex numbers, one pair at a time."""
+
+    name = "rope_pixel"
+    sizes = {"model_dim": 32, "heads": 2, "length": 25}
+    places = ids().tolist()
+    cases = [
+        {},
+        {"max_freq": 3.0, "layout": "half"},
+        {"kind": "log", "height": 3, "width": 9},
+        {"kind": "eva_02", "base": 7.0},
+        {"kind": "eva_02", "height": 3, "width": 9},
+        Case(head_dim=4, length=1),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:
+        side = 1 if "length" in t.case.sizes else 5
+        sides = [t.option(name) or side for name in SIDES]
+        return self.turned(t, query, key, sides, sides)
+
+    def turned(
+        self, t: Inputs, query: Any, key: Any, sides: Any, trained: Any
+    ) -> list[complex]:
+        quarter, factors = t.q.shape[-1] // 4, []
+        fastest, kind = t.option("max_freq") / 2, t.option("kind")
+        for axis, side in enumerate(sides):
+            apart = 2 * (query[axis] - key[axis]) / max(side - 1, 1) * math.pi
+            if kind == "eva_02":
+                apart = (query[axis] - key[axis]) / side * trained[axis]
+            for m in range(quarter):
+                share = m / max(quarter - 1, 1)
+                speed = 1 + share * (fastest - 1)
+                if kind == "log":
+                    speed = math.exp(share * math.log(fastest))
+                if kind == "eva_02":
+                    speed = t.option("base") ** (-m / quarter)
+                factors.append(cmath.exp(1j * apart * speed))
+        return factors
+
+    @pytest.mark.parametrize("kind", ["linear", "log", "eva_02"])
+    @pytest.mark.parametrize("sides", [(3, 4), (2, 6), (12, 1)])
+    def test_an_image_has_its_own_sides(
+        self, sides: tuple[int, int], kind: str
+    ) -> None:
+        scheme = self.make(kind=kind, height=5, width=7).requires_grad_(False)
+        cells = grid(*sides)
+        q, k, _ = vectors(1, 2, 12, 16)
+        t = Inputs(scheme, Case({"kind": kind}), q, k, k, k, cells)
+        whole = Mask(causal=False)
+        got = Session(scheme, cells, mask=whole).logits(0, q, k)
+        later = Session(scheme, cells + 5, mask=whole).logits(0, q, k)
+
+        def entry(b: int, h: int, i: int, j: int) -> float:
+            pair = cells[i].tolist(), cells[j].tolist()
+            factors = self.turned(t, *pair, sides, (5, 7))
+            return rotation_by_complex(q[b, h, i], k[b, h, j], factors, "adjacent")
+
+        close(got, pair_by_pair(q, entry))
+        close(got, later, 1e-10)
+
+    @pytest.mark.parametrize(
+        ("kind", "ends"), [("linear", (-1, 1)), ("log", (-1, 1)), ("eva_02", (0, 3.5))]
+    )
+    def test_coordinates_run_from_end_to_end(self, kind: str, ends: Any) -> None:
+        scheme = self.make(kind=kind, height=4, width=4)
+        cells = grid(8, 8)
+        for ids in (cells, cells + 3):  # an image that begins at 0, 0, or at 3, 3
+            step, start = scheme.draw(ids, None).unbind(dim=-2)
+            places = ids * step + start
+            assert places.amin(dim=0).tolist() == pytest.approx([ends[0]] * 2)
+            assert places.amax(dim=0).tolist() == pytest.approx([ends[1]] * 2)
+        both = torch.stack([grid(2, 6), grid(4, 3) + 1])
+        alone = torch.stack([scheme.draw(ids, None) for ids in both])
+        assert scheme.draw(both, None).equal(alone)
+        assert scheme.draw(both[:, :0], None).shape == (2, 2)
+
+
 class TestRopeClipped(RotaryTests):
     name = "rope_clipped"
     # How many pairs are clipped, by head size and share.
