@@ -419,6 +419,17 @@ def test_features_of_perceiver_are_those_of_perceiver(sides: tuple[int, int]) ->
     assert_near(ours.detach(), beside)
 
 
+@pytest.mark.parametrize("sides", [(3, 8), (22, 1)])
+def test_sinusoidal_detr_is_that_of_detr(sides: tuple[int, int]) -> None:
+    shape = torch.Size((1, HEADS * WIDTH, *sides))
+    sine = models("detr").DetrSinePositionEmbedding(HEADS * WIDTH // 2, normalize=True)
+    theirs = sine(shape, "cpu", torch.float32)
+    theirs = theirs.flatten(2).mT if theirs.dim() == 4 else theirs
+    scheme = make("sinusoidal_detr")
+    places = scheme.positions(torch.cartesian_prod(*map(torch.arange, sides)))
+    assert_near(scheme.embed(torch.zeros_like(theirs), places), theirs)
+
+
 def test_xpos_is_that_of_x_transformers() -> None:
     angles, scale = x_transformers().RotaryEmbedding(WIDTH, use_xpos=True)(PLACES)
     q = x_transformers().apply_rotary_pos_emb(Q, angles, scale)

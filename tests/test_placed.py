@@ -189,7 +189,7 @@ def test_all_schemes_of_several_axes_serve_them() -> None:
 
 
 WHOLE = {"learned_2d", "rope_dinov3", "decomposed", "fourier_random_2d"}
-WHOLE |= {"perceiver", "rope_pixel", "cape:centred=true"}
+WHOLE |= {"perceiver", "rope_pixel", "sinusoidal_detr", "cape:centred=true"}
 
 
 @pytest.mark.parametrize("label", [*NAMES, "cape:centred=true"])

@@ -186,20 +186,19 @@ class TestFourierRandom(EmbedTests):
 CELLS = [[0, 0], [0, 4], [1, 3], [2, 2], [3, 1], [4, 0]]
 
 
-def spans(side: int, margin: float) -> list[float]:
-    """Return the places of cells, -1 to 1 from edge to edge."""
-    whole = max(side - 1 + 2 * margin, 1)
-    return [2 * (cell + margin) / whole - 1 for cell in range(side)]
-
-
 class WholeImageTests(EmbedTests):
     """A code of the place in the whole image, whatever its number of cells."""
 
     places = [CELLS, CELLS[::-1]]
     margin: ClassVar[float]  # cells beyond the places of the first and the last
 
+    def spans(self, side: int) -> list[float]:
+        """Return the places of cells, -1 to 1 from edge to edge."""
+        whole = max(side - 1 + 2 * self.margin, 1)
+        return [2 * (cell + self.margin) / whole - 1 for cell in range(side)]
+
     def at(self, scheme: Any, row: float, column: float) -> list[float]:
-        """Return the code of coordinates from -1 to 1."""
+        """Return the code of two places."""
         raise NotImplementedError
 
     @pytest.mark.parametrize("sides", [(4, 5), (8, 3), (1, 7), (20, 1), (16, 16)])
@@ -210,7 +209,7 @@ class WholeImageTests(EmbedTests):
         width = scheme.geometry.model_dim
         zero = torch.zeros(1, math.prod(sides), width, dtype=torch.float64)
         got = scheme.embed(zero, scheme.positions(grid(*sides)))[0]
-        rows, columns = (spans(side, self.margin) for side in sides)
+        rows, columns = map(self.spans, sides)
         slow = [self.at(scheme, row, column) for row in rows for column in columns]
         close(got, torch.tensor(slow, dtype=torch.float64), 1e-11)
 
@@ -511,6 +510,37 @@ class TestPerceiver(WholeImageTests):
         spread = scheme.from_place.weight.std().item()
         error = 4 / math.sqrt(400 * 202)  # four standard errors of so many draws
         assert spread * math.sqrt(202) == pytest.approx(1, abs=error)
+
+
+class TestSinusoidalDetr(WholeImageTests):
+    """DETR's sinusoids of the place in sides of the image, one at a time."""
+
+    name = "sinusoidal_detr"
+    sizes = {"model_dim": 16, "heads": 1, "length": 20}
+    cases = [
+        {},
+        {"base": 20.0},
+        {"height": 4, "width": 9},
+        Case(model_dim=4),
+        Case(length=1),
+    ]
+    wrong_width = 6, "the width must be divisible by 4, got 6"
+
+    def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
+        side = 1 if "length" in case.sizes else 5
+        sides = [case.options.get(name, side) for name in ("height", "width")]
+        pairs = zip(position, sides, strict=True)
+        shares = [(p + 1) / (side + 1e-6) for p, side in pairs]
+        width, base = scheme.geometry.model_dim, case.options.get("base", 1e4)
+        both = [sinusoid(2 * math.pi * share, width // 2, base) for share in shares]
+        return both[0] + both[1]
+
+    def spans(self, side: int) -> list[float]:
+        return [(cell + 1) / (side + 1e-6) for cell in range(side)]
+
+    def at(self, scheme: Any, row: float, column: float) -> list[float]:
+        both = [sinusoid(2 * math.pi * share, 8) for share in (row, column)]
+        return both[0] + both[1]
 
 
 class TestSinusoidalConcat(EmbedTests):

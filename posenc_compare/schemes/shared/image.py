@@ -31,7 +31,7 @@ def resized(positions: Tensor, trained: tuple[int, int], margin: float) -> Tenso
         return positions.double()
     own = extent(positions.new_tensor(trained), margin)
     sides = positions.amax(dim=-2, keepdim=True) + 1
-    return (positions + margin) * own / extent(sides, margin) - margin
+    return (positions.double() + margin) * own / extent(sides, margin) - margin
 
 
 def coordinates(places: Tensor, trained: tuple[int, int], margin: float) -> Tensor:
