@@ -406,6 +406,39 @@ def test_a_bias_is_added_in_float32_to_products_of_bfloat16(name: str) -> None:
     torch.testing.assert_close(low.double(), wide, rtol=2.0**-23, atol=1e-4)
 
 
+class TestTisa(BiasTests):
+    """TISA against its bumps, one after the other."""
+
+    name = "tisa"
+    sizes = {"heads": 3, "head_dim": 8}
+    noise = 1.0
+    cases = [Case({"kernels": n}, heads=heads) for n in (1, 5) for heads in (1, 3)]
+    identities = [({}, {"height": 0}, "nope"), ({}, {"sharpness": 0}, "nope")]
+
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        scheme, total = t.scheme, 0.0
+        for s in range(t.option("kernels")):
+            height, sharpness, centre = (
+                number[s, h].item()
+                for number in (scheme.height, scheme.sharpness, scheme.centre)
+            )
+            total += height * math.exp(-abs(sharpness) * (key - query - centre) ** 2)
+        return total
+
+    def test_the_sign_of_sharpness_does_not_matter(self) -> None:
+        scheme, offsets = self.make(1.0), torch.arange(-30, 31)
+        before = scheme.offset_bias(offsets)
+        scheme.sharpness.data.neg_()
+        assert torch.equal(scheme.offset_bias(offsets), before)
+
+    def test_a_bump_is_highest_at_its_centre(self) -> None:
+        scheme, offsets = self.make(kernels=1, heads=1), torch.arange(-30, 31)
+        scheme.centre.data.fill_(-7)
+        bias = scheme.offset_bias(offsets)[0]
+        assert offsets[bias.argmax()] == -7
+        assert bias.max() == scheme.height.item()
+
+
 class TestTupe(BiasTests):
     name = "tupe"
     sizes = {"model_dim": 6, "heads": 2, "head_dim": 4, "length": 4200}

@@ -28,6 +28,7 @@ LEAST = [
     ("rope_pixel", "max_freq", "greater than 0", 0.0),
     ("sinusoidal_detr", "base", "greater than 0", 0.0),
     ("learned tape tupe", "length", "at least 1", -1),
+    ("tisa", "kernels", "at least 1", 0),
     ("randomized randomized_distance", "longest", "at least 1", -1),
     ("inkling path selective_rope", "rank", "at least 1", 0),
     ("shape shaw", "reach", "at least 1", 0),

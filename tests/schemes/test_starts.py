@@ -24,6 +24,7 @@ NORMAL: list[tuple[str, str, float]] = [
     ("mlp_bias:hidden=4000", "fall.weight", 0.02),
     ("time2vec", "frequency", 1),
     ("time2vec", "phase", 1),
+    ("tisa:kernels=200", "centre", 5),
     ("tupe", "table", 0.02),
     ("tupe", "to_queries.weight", 0.02),
     ("tupe", "to_keys.weight", 0.02),
@@ -76,3 +77,10 @@ def test_uniform_numbers_reach_from_end_to_end(
 def test_other_numbers_are_equal(label: str, name: str, value: float) -> None:
     numbers = start(label, name)
     torch.testing.assert_close(numbers, torch.full_like(numbers, value))
+
+
+@pytest.mark.parametrize("name", ["height", "sharpness"])
+def test_bumps_start_nearly_equal(name: str) -> None:
+    numbers = start("tisa:kernels=200", name)
+    assert numbers.mean().item() == pytest.approx(0.1, abs=1e-3)
+    assert numbers.std().item() == pytest.approx(0.01, abs=1e-3)
