@@ -197,6 +197,57 @@ class TestKerplePower(KerpleTests):
         return -max(factor, 0.01) * abs(query - key) ** min(max(exponent, 0.01), 2.0)
 
 
+class TestMep(BiasTests):
+    """MEP against the average of kernels as they are written."""
+
+    name = "mep"
+    sizes = {"heads": 4, "head_dim": 8}
+    noise = 2.0
+    cases = [
+        Case({"kernels": kernels}, heads=heads)
+        for kernels in ("fixed", "trained")
+        for heads in (1, 3, 4, 12)
+    ]
+
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        exponent = recursive_exponents(t.q.shape[1])[h]
+        slope, distance = math.pow(0.5, exponent), abs(query - key)
+        if t.option("kernels") == "fixed":
+            second = math.exp(-0.5 * slope * distance)
+        else:
+            steepness, rate = t.scheme.steepness[h].item(), t.scheme.rate[h].item()
+            second = (1 + max(rate, 0.01) * distance) ** -max(steepness, 0.01)
+        first, third = math.exp(-slope * distance), math.exp(-slope * distance**2)
+        return math.log((first + second + third) / 3)
+
+    def test_kernels_are_those_of_other_schemes(self) -> None:
+        offsets = torch.arange(-40, 41)
+        alibi = self.make(name="alibi").offset_bias(offsets).exp()
+        kerple = self.make(0.5, name="kerple_log")
+        for kernels in ("fixed", "trained"):
+            scheme, second = self.make(kernels=kernels), alibi.sqrt()
+            if kernels == "trained":
+                scheme.load_state_dict(kerple.state_dict())
+                second = kerple.offset_bias(offsets).exp()
+            rest = 3 * scheme.offset_bias(offsets).exp() - alibi - second
+            close(rest, alibi ** offsets.abs())
+
+    def test_far_distances_are_finite(self) -> None:
+        far = torch.tensor([-(10**6), -(10**7), 0])
+        got = self.make().offset_bias(far)[0]
+        wanted = torch.tensor([-125_000, -1_250_000, math.log(3)], dtype=got.dtype)
+        close(got + math.log(3), wanted, 1e-9)
+
+    def test_bounds_pass_the_gradient(self) -> None:
+        scheme = self.make(kernels="trained")
+        for parameter in scheme.parameters():
+            parameter.data.fill_(-3.0)
+        scheme.offset_bias(torch.arange(-20, 1)).sum().backward()
+        for parameter in scheme.parameters():
+            assert parameter.grad.isfinite().all()
+            assert (parameter.grad != 0).all()
+
+
 class TestMlpBias(BiasTests):
     name = "mlp_bias"
     sizes = {"heads": 3, "head_dim": 8, "length": 30}

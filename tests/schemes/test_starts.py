@@ -37,6 +37,8 @@ UNIFORM = [
     ("kerple_power", "exponent", 2.0),
     ("learned_axes", "rows", 1.0),
     ("learned_axes", "columns", 1.0),
+    ("mep:kernels=trained", "steepness", 2.0),
+    ("mep:kernels=trained", "rate", 1.0),
 ]
 EQUAL = [
     ("grape_a", "steepness", math.log(math.expm1(1))),  # whose softplus is 1
