@@ -155,6 +155,18 @@ def test_positions_out_of_range_are_refused_in_a_graph(name: str) -> None:
             whole(session, x)
 
 
+def test_distances_beyond_a_table_are_refused_in_a_graph() -> None:
+    scheme, x = make("erpe"), torch.zeros(BATCH, HEADS, 2, WIDTH)
+
+    def read(session: Session) -> Tensor:
+        return session.attend(0, x, x, x)
+
+    whole: Any = torch.compile(read, backend="eager", fullgraph=True)
+    whole(Session(scheme, torch.tensor([5, 68])))
+    with pytest.raises(RuntimeError, match="erpe: distances must be below the length"):
+        whole(Session(scheme, torch.tensor([5, 69])))
+
+
 TIMES = torch.linspace(-3.75, 40, LENGTH).double()
 SESSIONS: dict[str, dict[str, Any]] = {
     "real positions": {"positions": TIMES},

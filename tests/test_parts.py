@@ -29,6 +29,7 @@ PARTS = [slice(0, 20), slice(20, 42), slice(42, 48)]  # the last has the queries
 OWN_KEYS = "needs keys of the queries' own text"
 # What a scheme does that needs all keys at once, as its refusal says.
 ALONE = {
+    "erpe": "weights other than the softmax",
     "sink": "weights other than the softmax",
     "stick_breaking": "weights other than the softmax",
     "log_length": "queries or keys changed by the other keys",

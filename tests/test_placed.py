@@ -22,7 +22,8 @@ REFUSED = {
     *("rope_latent", "rope_pp", "pope"),  # heads together, or wider
     *("transformer_xl", "log_length"),  # queries change by more than their position
     *("ca_rope", "cope", "fox", "path", "repo", "selective_rope", "stick_breaking"),
-    *("wall", "inkling", "grape_ap", "dape", "shaw", "tapa"),  # states or whole rows
+    *("wall", "inkling", "grape_ap"),  # states
+    *("dape", "erpe", "shaw", "tapa"),  # whole rows
 }
 FIRST, COUNT = 3, 19  # one class token and two registers; all tokens
 PLACED = torch.arange(COUNT) >= FIRST

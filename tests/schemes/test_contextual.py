@@ -234,6 +234,64 @@ class TestDeberta(LogitTests):
         assert got == [min(max(step, 0), 2 * buckets - 1) for step in steps]
 
 
+class TestErpe(LogitTests):
+    """eRPE: weights of the softmax and a number for each offset."""
+
+    name = "erpe"
+    sizes = {"heads": 3, "head_dim": 8, "length": 16}
+    noise = 1.0
+    places = [[0, 1, 2, 10, 7, 15], [33, 34, 35, 36, 40, 44]]
+    cases = [Case(heads=heads) for heads in (1, 3)] + [Case({"length": 20})]
+    starts_as = [({}, "nope")]
+
+    def logit(self, t: Inputs, b: int, h: int, i: int, j: int) -> float:
+        return scaled_product(t, b, h, i, j)
+
+    def read(self, t: Inputs, logits: Tensor) -> Tensor:
+        """Add `w_(i - j + L)`, counted from 1, to the weight of every key seen."""
+        table, out = t.scheme.table.tolist(), torch.zeros_like(t.v)
+        longest, places = t.option("length") or 16, t.positions.tolist()
+        for b, h, i in product(*map(range, out.shape[:3])):
+            row = logits[b, h, i].tolist()
+            seen = [j for j, logit in enumerate(row) if logit > -math.inf]
+            total = math.fsum(math.exp(row[j]) for j in seen)
+            for j in seen:
+                place = places[b][i] - places[b][j] + longest
+                weight = math.exp(row[j]) / total + table[place - 1][h]
+                out[b, h, i] += weight * t.v[b, h, j]
+        return out
+
+    def test_outputs_depend_on_differences_of_positions(self) -> None:
+        scheme, (q, k, v) = self.make(1.0), vectors(1, 3, 6, 8)
+        call = {"scheme": scheme, "mask": Mask(causal=False)}
+        places = torch.tensor(self.places[0])
+        here = attention(q, k, v, positions=places, **call)
+        for shift in (-20, 1, 50_000):
+            close(attention(q, k, v, positions=places + shift, **call), here)
+        other = attention(q, k, v, positions=15 - places, **call)
+        assert (other - here).abs().max() > 1e-2
+
+    def test_a_window_hides_keys_from_the_table_too(self) -> None:
+        scheme, (q, k, v) = self.make(1.0), vectors(1, 3, 6, 8)
+        call = {"scheme": scheme, "positions": torch.arange(6)}
+        near = attention(q, k, v, mask=Mask(window=2), **call)
+        far = v.clone()
+        far[:, :, :3] += 1
+        again = attention(q, k, far, mask=Mask(window=2), **call)
+        assert torch.equal(again[:, :, 4:], near[:, :, 4:])
+        assert not torch.equal(again[:, :, 3], near[:, :, 3])
+
+    def test_a_hidden_token_may_be_farther_than_the_table_is_long(self) -> None:
+        scheme, (q, k, v) = self.make(1.0), vectors(1, 3, 4, 8)
+        places = torch.tensor([0, 1, 900, 901])
+        mask = Mask(segments=torch.tensor([[0, 0, 1, 1]]))
+        got = attention(q, k, v, scheme=scheme, positions=places, mask=mask)
+        reset = attention(q, k, v, scheme=scheme, positions=places % 900, mask=mask)
+        close(got, reset)
+        with pytest.raises(UndefinedPositionError, match="to 15, got 901"):
+            attention(q, k, v, scheme=scheme, positions=places)
+
+
 class TestFox(LogitTests):
     """FoX against products of gates, one pair of tokens at a time."""
 

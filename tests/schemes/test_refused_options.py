@@ -28,6 +28,7 @@ LEAST = [
     ("rope_pixel", "max_freq", "greater than 0", 0.0),
     ("sinusoidal_detr", "base", "greater than 0", 0.0),
     ("learned tape tupe", "length", "at least 1", -1),
+    ("erpe learned tape tupe", "length", "at least 1", -1),
     ("tisa", "kernels", "at least 1", 0),
     ("randomized randomized_distance", "longest", "at least 1", -1),
     ("inkling path selective_rope", "rank", "at least 1", 0),
@@ -221,6 +222,8 @@ def test_what_a_scheme_refuses_is_told_in_one_line(
 # A label, positions, and how the line begins.
 PLACES: list[tuple[str, Any, str]] = [
     ("binary", [0, 64], "binary: positions must be from 0 to 63, got 64"),
+    ("erpe", [0, 64], "erpe: distances must be from 0 to 63, got 64; `length=65` "),
+    ("erpe:length=7", [9, 2], "erpe: distances must be from 0 to 6, got 7; "),
     ("learned", [0, -1], "learned: positions must be from 0 to 63, got -1"),
     ("learned", [0, 64], "learned: positions must be from 0 to 63, got 64"),
     ("learned_axes:width=3", [[0, 3]], "learned_axes: positions must be from 0 to 2, "),

@@ -41,6 +41,7 @@ UNIFORM = [
     ("mep:kernels=trained", "rate", 1.0),
 ]
 EQUAL = [
+    ("erpe", "table", 0.0),
     ("grape_a", "steepness", math.log(math.expm1(1))),  # whose softplus is 1
     ("mlp_bias", "rise.bias", 0.0),
     ("sink", "logit", 0.0),
