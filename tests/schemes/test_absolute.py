@@ -7,7 +7,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 from schemes.reference import Case, EmbedTests, SchemeTests, combine
-from schemes.tools import CLOSE_POSITIONS, close, dot, drawn_codes, grid, seeded
+from schemes.tools import (
+    CLOSE_POSITIONS,
+    close,
+    dot,
+    drawn_codes,
+    grid,
+    normal,
+    seeded,
+)
 from torch import Tensor
 
 from posenc_compare.errors import UndefinedPositionError
@@ -267,6 +275,58 @@ class TestLearned(EmbedTests):
 
     def code(self, scheme: Any, case: Case, position: int) -> list[float]:
         return scheme.table[position].tolist()
+
+
+class TestLearnedHierarchical(EmbedTests):
+    """Composed vectors against the two formulas of the post."""
+
+    name = "learned_hierarchical"
+    sizes = {"model_dim": 6, "heads": 1, "length": 12}
+    places = [[0, 11, 12, 13, 24], [23, 5, 4, 19, 0]]
+    cases = [{}, {"alpha": 0.7}, {"alpha": 0.05, "length": 5}, Case(length=7)]
+    wrong_width = 8, "the width must be 6, as the table's, got 8"
+    changes = [{"alpha": 0.3}, {"length": 13}, {"std": 0.1}]
+
+    def code(self, scheme: Any, case: Case, position: int) -> list[float]:
+        rows, a = scheme.table.tolist(), case.options.get("alpha", 0.4)
+        i, j = divmod(position, len(rows))
+        u_i, u_j = (
+            [
+                (p - a * first) / (1 - a)
+                for p, first in zip(rows[k], rows[0], strict=True)
+            ]
+            for k in (i, j)
+        )
+        return [a * x + (1 - a) * y for x, y in zip(u_i, u_j, strict=True)]
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+    def test_the_table_itself_is_learned(self, dtype: torch.dtype) -> None:
+        scheme, learned = self.drawn().to(dtype), self.make(name="learned").to(dtype)
+        learned.load_state_dict(scheme.state_dict())
+        scheme.requires_grad_(True)
+        x, places = normal(2, 12, 6).to(dtype), torch.arange(12)
+        one, other = scheme.embed(x, places), learned.embed(x, places)
+        assert torch.equal(one, other)
+        for each in (one, other):
+            each.double().square().sum().backward()
+        grads = scheme.table.grad.double(), learned.table.grad.double()
+        close(*grads, 1e-12 if dtype == torch.float64 else 0.1)
+
+    def test_a_rounded_table_is_rounded_once_more(self) -> None:
+        scheme = self.drawn(length=7).bfloat16()
+        zero, places = torch.zeros(1, 49, 6), torch.arange(49)
+        got = scheme.embed(zero.bfloat16(), places).double()
+        exact = scheme.double().embed(zero.double(), places)
+        assert ((got - exact).abs() <= 2.0**-8 * exact.abs() + 1e-6).all()
+
+    def test_all_positions_have_codes_of_their_own(self) -> None:
+        code = codes(self.drawn(length=7, alpha=0.7), range(49))
+        assert torch.cdist(code, code)[~torch.eye(49).bool()].min() > 0.01
+
+    def test_steps_of_one_level_are_alike(self) -> None:
+        code = codes(self.drawn(length=7), range(49)).view(7, 7, 6)
+        close(code - code[:1], (code - code[:1])[:, :1].expand(-1, 7, -1))
+        close(code - code[:, :1], (code - code[:, :1])[:1].expand(7, -1, -1))
 
 
 def slow_ids(rows: list[list[int]], longest: int, generator: torch.Generator) -> Tensor:

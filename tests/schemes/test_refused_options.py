@@ -30,11 +30,15 @@ LEAST = [
     ("learned tape tupe", "length", "at least 1", -1),
     ("erpe learned tape tupe", "length", "at least 1", -1),
     ("tisa", "kernels", "at least 1", 0),
+    ("learned learned_hierarchical tape tupe", "length", "at least 1", -1),
     ("randomized randomized_distance", "longest", "at least 1", -1),
     ("inkling path selective_rope", "rank", "at least 1", 0),
     ("shape shaw", "reach", "at least 1", 0),
     ("deberta inkling", "reach", "0 or more", -1),
-    ("fox learned learned_2d", "std", "0 or more", -1),
+    (
+        "fox learned learned_2d learned_hierarchical",
+        *("std", "0 or more", -1),
+    ),
     ("mix rerope self_extend", "window", "at least 0", -1),
 ]
 # A label, and words that the line has.
@@ -78,6 +82,10 @@ OPTIONS = [
     ("grape_ap:width=3", "width must be even and at least 2, got 3"),
     ("hope:length=6", "length must be at least 7, got 6"),
     ("inkling:clip=-0.5", "clip must be 0 or more, got -0.5"),
+    *(
+        (f"learned_hierarchical:alpha={alpha}", f"and not 0.5, got {alpha}; 0.4 would")
+        for alpha in (0.0, 0.5, 1.0, -0.4)
+    ),
     ("log_length:floor=0", "floor must be at least 1, got 0"),
     ("mix:every=0", "every must be at least 1, got 0"),
     ("mix:second=sinusoidal", "must act inside the layers, got sinusoidal"),
@@ -227,6 +235,11 @@ PLACES: list[tuple[str, Any, str]] = [
     ("learned", [0, -1], "learned: positions must be from 0 to 63, got -1"),
     ("learned", [0, 64], "learned: positions must be from 0 to 63, got 64"),
     ("learned_axes:width=3", [[0, 3]], "learned_axes: positions must be from 0 to 2, "),
+    *(
+        ("learned_hierarchical:length=9", [0, place], f"{said} got {place}")
+        for said in ("learned_hierarchical: positions must be from 0 to 80,",)
+        for place in (-1, 81)
+    ),
     ("randomized:longest=8", range(9), "randomized: positions must be from 0 to 7, "),
     ("randomized:longest=2048;scheme=learned", range(9), "learned: positions must be "),
     ("randomized_distance:longest=8", range(9), "randomized_distance: positions must "),
