@@ -428,6 +428,25 @@ def test_sinusoidal_detr_is_that_of_detr(sides: tuple[int, int]) -> None:
     scheme = make("sinusoidal_detr")
     places = scheme.positions(torch.cartesian_prod(*map(torch.arange, sides)))
     assert_near(scheme.embed(torch.zeros_like(theirs), places), theirs)
+@pytest.mark.parametrize("sides", [(3, 5), (7, 2), (1, 14), (14, 1)])
+def test_learned_axial_is_that_of_reformer(sides: tuple[int, int]) -> None:
+    settings = load("transformers", "models.reformer").ReformerConfig(
+        axial_pos_shape=sides,
+        axial_pos_embds_dim=(5, WIDTH - 5),
+        hidden_size=WIDTH,
+        hidden_dropout_prob=0.0,
+    )
+    module = models("reformer").AxialPositionEmbeddings(settings)
+    rows, columns = sides
+    scheme: Any = make("learned_axial", heads=1, rows=rows, columns=columns, channels=5)
+    for theirs, ours in zip(module.weights, (scheme.rows, scheme.columns), strict=True):
+        theirs.data = ours.detach().reshape(theirs.shape)
+    whole = torch.arange(rows * columns).expand(BATCH, -1)  # as in training
+    some = torch.stack([whole[0, ::3], whole[0].flip(0)[::3]])
+    for training, places in ((True, whole), (False, whole), (False, some)):
+        tokens = torch.zeros(*places.shape, WIDTH)
+        ours = scheme.embed(tokens, places).detach()
+        assert_same(ours, module.train(training)(places).detach())
 
 
 def test_xpos_is_that_of_x_transformers() -> None:

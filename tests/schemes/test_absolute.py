@@ -277,6 +277,56 @@ class TestLearned(EmbedTests):
         return scheme.table[position].tolist()
 
 
+class TestLearnedAxial(EmbedTests):
+    """Two tables against reading one row of each."""
+
+    name = "learned_axial"
+    sizes = {"model_dim": 6, "heads": 1, "length": 12}
+    places = [[0, 11, 3, 3], [5, 4, 0, 7]]
+    cases = [
+        *({}, {"rows": 5}, {"columns": 5}, {"rows": 4, "columns": 7}),
+        *({"channels": channels} for channels in (1, 3, 5)),
+        *(Case(model_dim=width) for width in (2, 3, 7, 9)),
+    ]
+    wrong_width = 8, "the width must be 6, as that of both tables, got 8"
+    changes = [{"rows": 5}, {"columns": 5}, {"channels": 3}, {"std": 0.1}]
+
+    def code(self, scheme: Any, case: Case, position: int) -> list[float]:
+        row = 0
+        while position >= len(scheme.columns):
+            row, position = row + 1, position - len(scheme.columns)
+        return scheme.rows[row].tolist() + scheme.columns[position].tolist()
+
+    @pytest.mark.parametrize(
+        ("length", "rows", "columns", "sides"),
+        [
+            *((1, 0, 0, (1, 1)), (5, 0, 0, (2, 3)), (12, 0, 0, (3, 4))),
+            *((16, 0, 0, (4, 4)), (17, 0, 0, (4, 5)), (512, 0, 0, (23, 23))),
+            *((12, 5, 0, (5, 3)), (12, 0, 5, (3, 5)), (12, 2, 2, (2, 2))),
+            *((12, 30, 0, (30, 1)), (12, 0, 30, (1, 30))),
+        ],
+    )
+    def test_sides_hold_the_length(
+        self, length: int, rows: int, columns: int, sides: tuple[int, int]
+    ) -> None:
+        scheme = self.make(length=length, rows=rows, columns=columns)
+        assert (len(scheme.rows), len(scheme.columns)) == sides
+
+    @pytest.mark.parametrize(("width", "own"), [(2, 1), (7, 1), (256, 64), (1024, 256)])
+    def test_the_row_has_a_quarter_of_the_channels(self, width: int, own: int) -> None:
+        scheme = self.make(model_dim=width)
+        assert scheme.rows.shape[1] == own
+        assert scheme.columns.shape[1] == width - own
+
+    def test_a_square_is_two_tables_of_a_text(self) -> None:
+        scheme = self.drawn(length=20, rows=4, columns=5, channels=2)
+        code = codes(scheme, range(20)).view(4, 5, 6)
+        assert torch.equal(code[:, :, :2], code[:, :1, :2].expand(-1, 5, -1))
+        assert torch.equal(code[:, :, 2:], code[:1, :, 2:].expand(4, -1, -1))
+        apart = torch.cdist(code.view(20, 6), code.view(20, 6))
+        assert apart[~torch.eye(20).bool()].min() > 0.01
+
+
 class TestLearnedHierarchical(EmbedTests):
     """Composed vectors against the two formulas of the post."""
 

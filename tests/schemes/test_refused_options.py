@@ -36,9 +36,11 @@ LEAST = [
     ("shape shaw", "reach", "at least 1", 0),
     ("deberta inkling", "reach", "0 or more", -1),
     (
-        "fox learned learned_2d learned_hierarchical",
+        "fox learned learned_2d learned_axial learned_hierarchical",
         *("std", "0 or more", -1),
     ),
+    ("learned_axial", "rows", "at least 1", -1),
+    ("learned_axial", "columns", "at least 1", -1),
     ("mix rerope self_extend", "window", "at least 0", -1),
 ]
 # A label, and words that the line has.
@@ -82,6 +84,8 @@ OPTIONS = [
     ("grape_ap:width=3", "width must be even and at least 2, got 3"),
     ("hope:length=6", "length must be at least 7, got 6"),
     ("inkling:clip=-0.5", "clip must be 0 or more, got -0.5"),
+    ("learned_axial:channels=-1", "channels must be from 1 to 15, got -1"),
+    ("learned_axial:channels=16", "channels must be from 1 to 15, got 16"),
     *(
         (f"learned_hierarchical:alpha={alpha}", f"and not 0.5, got {alpha}; 0.4 would")
         for alpha in (0.0, 0.5, 1.0, -0.4)
@@ -186,6 +190,7 @@ GEOMETRIES = [
     ({"head_dim": 1}, "tapa", "head_dim must be at least 2, got 1"),
     ({"length": 1}, "log_length:rule=log", "log needs a length of at least 2, got 1"),
     ({"length": 1}, "rerope:stretched=true", "stretched needs a length of at"),
+    ({"model_dim": 1}, "learned_axial", "model_dim must be at least 2, got 1"),
     ({"model_dim": 9}, "fourier_random", "model_dim must be even, got 9"),
     ({"model_dim": 9}, "fourier_random_2d", "must be even, got 9; 10 would work"),
     ({"model_dim": 9}, "learned_axes", "model_dim must be even, got 9; 10 would work"),
@@ -235,6 +240,8 @@ PLACES: list[tuple[str, Any, str]] = [
     ("learned", [0, -1], "learned: positions must be from 0 to 63, got -1"),
     ("learned", [0, 64], "learned: positions must be from 0 to 63, got 64"),
     ("learned_axes:width=3", [[0, 3]], "learned_axes: positions must be from 0 to 2, "),
+    ("learned_axial", [0, -1], "learned_axial: positions must be from 0 to 63, got -1"),
+    ("learned_axial", [0, 64], "learned_axial: positions must be from 0 to 63, got 64"),
     *(
         ("learned_hierarchical:length=9", [0, place], f"{said} got {place}")
         for said in ("learned_hierarchical: positions must be from 0 to 80,",)

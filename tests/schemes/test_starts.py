@@ -20,6 +20,10 @@ NORMAL: list[tuple[str, str, float]] = [
     ("fourier_random_2d:sigma=3", "frequencies", 3),
     ("grape_a", "direction", 1 / 10),  # 1 / sqrt(head_dim)
     ("grape_ap", "path.weight", 0.5 / math.sqrt(2000)),
+    ("learned_axial:rows=60", "columns", 1),
+    ("learned_axial:rows=60", "rows", 1),
+    ("learned_axial:rows=60;std=0.1", "columns", 0.1),
+    ("learned_axial:rows=60;std=0.1", "rows", 0.1),
     ("learned_hierarchical", "table", 0.02),
     ("mlp_bias:hidden=4000", "rise.weight", 0.02),
     ("mlp_bias:hidden=4000", "fall.weight", 0.02),
