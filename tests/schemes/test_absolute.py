@@ -38,6 +38,21 @@ def sinusoid(place: float, width: int, base: float = 1e4) -> list[float]:
     return code
 
 
+class TestBilevelPlaces(EmbedTests):
+    """Places in segments against reading the table; for segments see `test_rotary`."""
+
+    name = "bilevel"
+    sizes = {"model_dim": 6, "heads": 3, "length": 12}
+    places = [[[0, 0], [0, 11], [7, 3], [-2, 3]], [[1, 5], [1, 4], [90, 0], [9, 11]]]
+    cases = [{}, {"between": "alibi"}, {"places": 20}, Case(head_dim=4)]
+    wrong_width = 8, "the width must be 6, as the table's, got 8"
+    changes = [{"places": 13}, {"std": 0.1}]
+    unchanged = {"base", "layout", "steepness"}
+
+    def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
+        return scheme.table[position[1]].tolist()
+
+
 class TestBinary(EmbedTests):
     """Binary positions against Python's own binary digits."""
 

@@ -36,9 +36,12 @@ LEAST = [
     ("shape shaw", "reach", "at least 1", 0),
     ("deberta inkling", "reach", "0 or more", -1),
     (
-        "fox learned learned_2d learned_axial learned_hierarchical",
+        "bilevel fox learned learned_2d learned_axial learned_hierarchical",
         *("std", "0 or more", -1),
     ),
+    ("bilevel", "places", "at least 1", -1),
+    ("bilevel", "base", "greater than 0", 0),
+    ("bilevel", "steepness", "0 or more", -1),
     ("learned_axial", "rows", "at least 1", -1),
     ("learned_axial", "columns", "at least 1", -1),
     ("mix rerope self_extend", "window", "at least 0", -1),
@@ -191,6 +194,7 @@ GEOMETRIES = [
     ({"length": 1}, "log_length:rule=log", "log needs a length of at least 2, got 1"),
     ({"length": 1}, "rerope:stretched=true", "stretched needs a length of at"),
     ({"model_dim": 1}, "learned_axial", "model_dim must be at least 2, got 1"),
+    ({"head_dim": 7}, "bilevel", "head_dim must be even, got 7; 8 would work"),
     ({"model_dim": 9}, "fourier_random", "model_dim must be even, got 9"),
     ({"model_dim": 9}, "fourier_random_2d", "must be even, got 9; 10 would work"),
     ({"model_dim": 9}, "learned_axes", "model_dim must be even, got 9; 10 would work"),
@@ -240,6 +244,12 @@ PLACES: list[tuple[str, Any, str]] = [
     ("learned", [0, -1], "learned: positions must be from 0 to 63, got -1"),
     ("learned", [0, 64], "learned: positions must be from 0 to 63, got 64"),
     ("learned_axes:width=3", [[0, 3]], "learned_axes: positions must be from 0 to 2, "),
+    *(
+        (f"bilevel:between={between}", [[0, 0], [3, place]], f"{said} got {place}")
+        for said in ("bilevel: positions must be from 0 to 63,",)
+        for between in ("rope", "alibi")
+        for place in (-1, 64)
+    ),
     ("learned_axial", [0, -1], "learned_axial: positions must be from 0 to 63, got -1"),
     ("learned_axial", [0, 64], "learned_axial: positions must be from 0 to 63, got 64"),
     *(

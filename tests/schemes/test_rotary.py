@@ -39,6 +39,111 @@ def ids(batch: int = 2, length: int = 5, axes: int = 2, most: int = 30) -> Tenso
     return torch.randint(-5, most, (batch, length, axes), generator=seeded(7))
 
 
+SLOPES = {1: [-8], 2: [-4, -8], 3: [-4, -8, -2]}  # exponents of 2, for heads of ALiBi
+
+
+@pytest.mark.filterwarnings("ignore:bilevel. adds positions to the tokens")
+class TestBilevel(LogitTests):
+    """BiPE: segments turned by RoPE, or parted by ALiBi, one pair at a time."""
+
+    name = "bilevel"
+    sizes = {"model_dim": 16, "heads": 2, "length": 30}
+    places = [
+        [[0, 0], [0, 1], [0, 2], [1, 0], [7, 0], [-4, 9]],
+        [[3, 0], [3, 1], [9, 0], [9, 29], [300, 0], [4, 2]],
+    ]
+    cases = [
+        *(
+            Case({"between": "rope", **options}, head_dim=head_dim)
+            for head_dim in (2, 8)
+            for options in ({}, {"layout": "adjacent", "base": 100.0})
+        ),
+        *(
+            Case({"between": "alibi", **options}, heads=heads, head_dim=5)
+            for heads in (1, 2, 3)
+            for options in ({}, {"steepness": 0.7})
+        ),
+    ]
+    identities = [
+        ({}, {}, "rope:layout=half"),
+        ({"layout": "adjacent", "base": 50.0}, {}, "rope:base=50"),
+        ({"between": "alibi", "steepness": 1.0}, {}, "alibi"),
+        ({"between": "alibi", "steepness": 0.0}, {}, "nope"),
+    ]
+    changes = [
+        *({"between": "alibi"}, {"layout": "adjacent"}, {"base": 100.0}),
+        ({"between": "alibi"}, {"steepness": 1.0}),
+    ]
+    unchanged = {"places", "std"}
+
+    def logit(self, t: Inputs, b: int, h: int, i: int, j: int) -> float:
+        q, k = t.q[b, h, i], t.k[b, h, j]
+        segments = (t.positions[b, i, 0] - t.positions[b, j, 0]).item()
+        if t.option("between") == "alibi":
+            slope = t.option("steepness") * 2.0 ** SLOPES[t.q.shape[1]][h]
+            product = dot(q.tolist(), k.tolist()) / math.sqrt(len(q))
+            return product - slope * abs(segments)
+        width, base = len(q), t.option("base")
+        angles = [segments / base ** (2 * m / width) for m in range(width // 2)]
+        factors = [cmath.exp(1j * angle) for angle in angles]
+        return rotation_by_complex(q, k, factors, t.option("layout"))
+
+    @pytest.mark.parametrize("between", ["rope", "alibi"])
+    def test_places_and_a_shift_of_segments_change_no_logit(self, between: str) -> None:
+        scheme = self.make(between=between)
+        q, k, _ = vectors(2, 2, 6, 8)
+        ids = torch.tensor(self.places)
+        logits = attention_logits(q, k, scheme=scheme, positions=ids)
+        for moved in (
+            ids + torch.tensor([13, 0]),
+            ids * torch.tensor([1, 0]),
+        ):
+            other = attention_logits(q, k, scheme=scheme, positions=moved)
+            torch.testing.assert_close(other, logits, rtol=0, atol=1e-11)
+
+    @pytest.mark.parametrize("between", ["rope", "alibi"])
+    def test_sequences_may_share_their_ids(self, between: str) -> None:
+        scheme, ids = self.make(between=between), torch.tensor(self.places[0])
+        q, k, _ = vectors(2, 2, 6, 8)
+        one = attention_logits(q, k, scheme=scheme, positions=ids)
+        both = attention_logits(q, k, scheme=scheme, positions=ids.expand(2, -1, -1))
+        assert torch.equal(one, both)
+        assert not scheme.facts.relative  # places are added to tokens
+
+    def test_layers_of_other_dtypes_have_turns_of_their_own(self) -> None:
+        scheme, ids = self.make(), torch.tensor(self.places)
+        q, k, v = vectors(2, 2, 6, 8)
+        session, alone = Session(scheme, ids), Session(scheme, ids)
+        session.attend(0, q.float(), k.float(), v.float())
+        assert torch.equal(session.attend(1, q, k, v), alone.attend(1, q, k, v))
+
+    def test_only_what_is_chosen_acts(self) -> None:
+        rope, alibi = self.make(), self.make(between="alibi", head_dim=7)
+        acts = [
+            [hook for hook in ("embed", "query", "key", "pair_bias") if s.acts_at(hook)]
+            for s in (rope, alibi)
+        ]
+        assert acts == [["embed", "query", "key"], ["embed", "pair_bias"]]
+
+    def test_segments_of_the_released_code(self) -> None:
+        """Ids of a text with separators, and its slopes, 96 times those of ALiBi."""
+        separators = [0, 0, 1, 0, 1, 1, 0]
+        ids, segment, place = [], 0, 0
+        for ends in separators:
+            ids.append([segment, place])
+            segment, place = (segment + 1, 0) if ends else (segment, place + 1)
+        assert ids == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0], [3, 0]]
+        scheme = self.make(between="alibi")
+        zeros = torch.zeros(1, 2, 7, 8).double()
+        bias = attention_logits(
+            zeros, zeros, scheme=scheme, positions=torch.tensor(ids)
+        )
+        assert bias[0, :, 6].tolist() == [
+            [-96 * slope * far for far in (3, 3, 3, 2, 2, 1, 0)]
+            for slope in (1 / 16, 1 / 256)
+        ]
+
+
 class BlockTests(LogitTests):
     """Blocks of channels that are turned by the exponential of one matrix each."""
 

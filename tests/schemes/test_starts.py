@@ -13,6 +13,7 @@ SIZES: dict[str, Any] = {"model_dim": 2000, "heads": 20, "head_dim": 100}
 SIZES |= {"length": 300}
 # Of normal numbers about 0: a label, a parameter, and its standard deviation.
 NORMAL: list[tuple[str, str, float]] = [
+    ("bilevel", "table", 0.02),
     ("fourier_learned:spread=variance", "waves.weight", 1 / 10),
     ("fourier_learned:spread=std", "waves.weight", 1 / 100),
     ("fourier_random", "frequencies", 10),
