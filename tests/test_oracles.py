@@ -553,6 +553,15 @@ def test_swin_is_that_of_transformers() -> None:
     assert_same(bias(scheme, places=places), module()[0])
 
 
+def test_levit_is_that_of_transformers() -> None:
+    scheme: Any = make("levit", height=4, width=4)
+    module = models("levit").LevitAttention(HEADS * WIDTH, WIDTH, HEADS, 2, 4)
+    module.attention_biases = scheme.table
+    places = torch.cartesian_prod(torch.arange(4), torch.arange(4))
+    assert_same(bias(scheme, places=places), module.get_attention_biases(Q.device))
+    assert module.scale == scheme.scale(WIDTH)
+
+
 def test_mlp_bias_2d_is_that_of_swin_v2() -> None:
     scheme: Any = make("mlp_bias_2d", height=3, width=5)
     settings = SimpleNamespace(qkv_bias=False, attention_probs_dropout_prob=0.0)

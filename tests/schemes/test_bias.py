@@ -246,6 +246,31 @@ class TestMep(BiasTests):
         for parameter in scheme.parameters():
             assert parameter.grad.isfinite().all()
             assert (parameter.grad != 0).all()
+class TestLevit(BiasTests):
+    name = "levit"
+    sizes = {"heads": 3, "head_dim": 8, "length": 12}
+    places = [grid(3, 4).tolist(), (grid(3, 4).flip(0) + 7).tolist()]
+    cases = [{}, {"height": 3, "width": 5}, {"height": 6, "width": 4}]
+    starts_as = [({}, "nope")]
+
+    def bias(self, t: Inputs, h: int, query: list[int], key: list[int]) -> float:
+        """The table goes by distances in the order of the cells of a grid."""
+        down, right = (abs(a - b) for a, b in zip(query, key, strict=True))
+        distances = grid(t.option("height") or 4, t.option("width") or 4).tolist()
+        return t.scheme.table[h, distances.index([down, right])].item()
+
+    def test_is_swin_with_a_table_that_mirrors_leave_as_it_is(self) -> None:
+        sides: Any = {"height": 3, "width": 4}
+        scheme, swin = drawn(self.make(**sides)), self.make(name="swin", **sides)
+        ours = scheme.table.T.unflatten(0, (3, 4))
+        down, right = (torch.arange(1 - n, n).abs() for n in (3, 4))
+        swin.table.data = ours[down][:, right].flatten(0, 1)
+        places = grid(3, 4)
+        close(logits(scheme, places), logits(swin, places), 0)
+
+    @pytest.mark.parametrize(("length", "side"), [(1, 1), (2, 2), (9, 3), (10, 4)])
+    def test_grid_is_the_smallest_square(self, length: int, side: int) -> None:
+        assert self.make(length=length).table.shape == (3, side**2)
 
 
 class TestMlpBias(BiasTests):

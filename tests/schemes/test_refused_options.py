@@ -15,6 +15,8 @@ SIZES: dict[str, Any] = {"model_dim": 16, "heads": 2, "head_dim": 8, "length": 6
 ON_GRIDS = ["com_rope", "decomposed", "fourier_random_2d", "learned_2d"]
 ON_GRIDS += ["learned_axes", "lie_re", "mlp_bias_2d", "perceiver", "rope_dinov3"]
 ON_GRIDS += ["rope_pixel", "sinusoidal_detr", "swin"]
+ON_GRIDS = ["com_rope", "decomposed", "learned_2d", "levit", "lie_re"]
+ON_GRIDS += ["mlp_bias_2d", "rope_dinov3", "swin"]
 # Names, the option that each of them has, what it must be, and a value that is not so.
 LEAST = [
     (
@@ -264,10 +266,11 @@ PLACES: list[tuple[str, Any, str]] = [
     ("tupe", [0, 64], "tupe: positions must be from 0 to 63, got 64"),
     *(
         (
-            "swin:height=3;width=4",
+            f"{name}:height=3;width=4",
             [[5, 5], [5 + row, 5 + column]],
-            f"swin: {axis} between two cells must be from 0 to {most}, got {apart}; ",
+            f"{name}: {axis} between two cells must be from 0 to {most}, got {apart}; ",
         )
+        for name in ("levit", "swin")
         for row, column, axis, most, apart in (
             (3, 0, "rows", 2, 3),
             (-4, 0, "rows", 2, 4),
