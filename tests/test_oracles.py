@@ -562,6 +562,26 @@ def test_levit_is_that_of_transformers() -> None:
     assert module.scale == scheme.scale(WIDTH)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_layoutlm_is_that_of_transformers(version: int) -> None:
+    module, name = models(f"layoutlmv{version}"), f"LayoutLMv{version}"
+    settings = getattr(module, f"{name}Config")(
+        hidden_size=HEADS * WIDTH, num_attention_heads=HEADS, num_hidden_layers=0
+    )
+    encoder = getattr(module, f"{name}Encoder")(settings)
+    scheme: Any = make("layoutlm", scaled=version == 3)
+    encoder.rel_pos_x_bias.weight.data = scheme.columns.detach().T
+    encoder.rel_pos_y_bias.weight.data = scheme.rows.detach().T
+    encoder.rel_pos_bias.weight.data.zero_()  # for the order of reading
+    places = torch.randint(1001, (500, 2), generator=torch.Generator().manual_seed(3))
+    boxes = places[None, :, [1, 0, 1, 0]]  # left, top, right, bottom
+    if version == 3:
+        theirs = encoder._compute_position_bias(torch.zeros(1, 500).long(), boxes)
+    else:
+        theirs = encoder._calculate_2d_position_embeddings(boxes)
+    assert_near(bias(scheme, places=places), theirs[0], each=True)
+
+
 def test_mlp_bias_2d_is_that_of_swin_v2() -> None:
     scheme: Any = make("mlp_bias_2d", height=3, width=5)
     settings = SimpleNamespace(qkv_bias=False, attention_probs_dropout_prob=0.0)

@@ -469,6 +469,51 @@ class TestT5Bias(BiasTests):
         assert got == expected
 
 
+class TestLayoutLm(BiasTests):
+    """Buckets against exact fractions, and the bias against reading the tables."""
+
+    name = "layoutlm"
+    sizes = {"heads": 3, "head_dim": 8}
+    places = [[*PLACES, [12, 40]], [*PLACES[::-1], [-300, 20]]]
+    cases = [
+        {},
+        Case({"buckets": 8, "max_distance": 12}, head_dim=16),
+        {"buckets": 4, "max_distance": 2, "scaled": False},
+    ]
+    identities = [({}, {"rows": 0, "columns": 0}, "nope")]
+    changes = [{"scaled": False}]
+
+    def bias(self, t: Inputs, h: int, query: list[int], key: list[int]) -> float:
+        numbers = t.option("buckets"), t.option("max_distance"), True
+        down, right = (
+            slow_signed(there - here, *numbers)
+            for here, there in zip(query, key, strict=True)
+        )
+        added = t.scheme.rows[down, h].item() + t.scheme.columns[right, h].item()
+        return added / math.sqrt(t.q.shape[-1]) if t.option("scaled") else added
+
+    @pytest.mark.parametrize(
+        ("buckets", "max_distance"),
+        [(64, 256), (64, 1000), (64, 17), (32, 128), (8, 100), (6, 40), (4, 2)],
+    )
+    def test_buckets_equal_exact_fractions(
+        self, buckets: int, max_distance: int
+    ) -> None:
+        options: Any = {"buckets": buckets, "max_distance": max_distance}
+        offsets = list(range(-4 * max_distance, 4 * max_distance + 1))
+        got = self.make(**options).buckets(torch.tensor(offsets)).tolist()
+        assert got == [slow_signed(n, buckets, max_distance, True) for n in offsets]
+
+    def test_along_one_row_it_is_the_bias_of_t5(self) -> None:
+        scheme: Any = self.drawn(scaled=False)
+        options: Any = {"buckets": 64, "max_distance": 256, "bidirectional": True}
+        t5, columns = self.make(name="t5_bias", **options), torch.tensor(FIRE_PLACES)
+        t5.table.data = scheme.columns
+        places = torch.stack([torch.full_like(columns, 7), columns], dim=-1)
+        constant = scheme.rows[0, :, None, None]
+        close(logits(scheme, places) - constant, logits(t5, columns))
+
+
 @pytest.mark.parametrize("name", ["bam", "fire", "shaw", "dape"])
 def test_a_bias_is_added_in_float32_to_products_of_bfloat16(name: str) -> None:
     scheme = drawn(create(name, model_dim=16, heads=2, length=64).double())

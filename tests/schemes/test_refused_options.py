@@ -95,6 +95,9 @@ OPTIONS = [
         (f"learned_hierarchical:alpha={alpha}", f"and not 0.5, got {alpha}; 0.4 would")
         for alpha in (0.0, 0.5, 1.0, -0.4)
     ),
+    ("layoutlm:buckets=2", "buckets must be even and at least 4, got 2"),
+    ("layoutlm:buckets=7", "buckets must be even and at least 4, got 7"),
+    ("layoutlm:max_distance=16", "must exceed the 16 exact buckets, got 16"),
     ("log_length:floor=0", "floor must be at least 1, got 0"),
     ("mix:every=0", "every must be at least 1, got 0"),
     ("mix:second=sinusoidal", "must act inside the layers, got sinusoidal"),

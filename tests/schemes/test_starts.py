@@ -26,6 +26,8 @@ NORMAL: list[tuple[str, str, float]] = [
     ("learned_axial:rows=60;std=0.1", "columns", 0.1),
     ("learned_axial:rows=60;std=0.1", "rows", 0.1),
     ("learned_hierarchical", "table", 0.02),
+    ("layoutlm", "rows", 0.02),
+    ("layoutlm", "columns", 0.02),
     ("mlp_bias:hidden=4000", "rise.weight", 0.02),
     ("mlp_bias:hidden=4000", "fall.weight", 0.02),
     ("time2vec", "frequency", 1),
