@@ -27,6 +27,7 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
+from posenc_compare.schemes.irpe import piecewise as index_of
 from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.schemes.wall import BLOCK
 
@@ -664,6 +665,89 @@ class TestDecomposed(LogitTests):
         places = torch.tensor([[0, 0], cell])
         with pytest.raises(UndefinedPositionError, match=said):
             attention(x, x, x, scheme=self.drawn(), positions=places)
+
+
+def piecewise(x: float, ratio: float) -> int:
+    """Equation 18 of iRPE, with alpha, beta and gamma of 1, 2 and 8 times the ratio."""
+    alpha, beta, gamma = ratio, 2 * ratio, 8 * ratio
+    if abs(x) <= alpha:
+        return round(x)
+    grown = math.log(abs(x) / alpha) / math.log(gamma / alpha) * (beta - alpha)
+    return int(math.copysign(min(beta, round(alpha + grown)), x))
+
+
+class TestIrpe(LogitTests):
+    """iRPE against equations 13 to 25 of its paper, one pair of cells at a time."""
+
+    name = "irpe"
+    sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS}
+    places = [
+        [[0, 0], [0, 1], [1, 1], [-2, 5], [3, 9], [40, -7]],
+        [[9, 9], [2, 3], [2, 4], [5, 1], [90, 0], [6, 6]],
+    ]
+    atol = 1e-12
+    cases = combine(
+        method=("cross", "product", "euclidean"),  # the first runs on flex
+        mode=("contextual", "bias"),
+        per_head=(False, True),
+        ratio=(0.0, 2.3),
+    )
+    starts_as = [({}, "nope"), ({"method": "cross", "mode": "bias"}, "nope")]
+    changes = [{"method": "cross"}, {"mode": "bias"}, {"ratio": 0.5}]
+
+    def logit(self, t: Inputs, b: int, h: int, i: int, j: int) -> float:
+        down, right = (t.positions[b, i] - t.positions[b, j]).tolist()
+        method, first = t.option("method"), h if t.option("per_head") else 0
+        ratio = t.option("ratio") or {"product": 1.9}.get(method, 20.0)
+        last = int(2 * ratio)
+        one, other = (piecewise(n, ratio) + last for n in (down, right))
+        places = {
+            "product": [one * (2 * last + 1) + other],
+            "cross": [one, other],
+            "euclidean": [piecewise(round(math.hypot(down, right)), ratio)],
+        }[method]
+        added = 0.0
+        for table, place in zip(t.scheme.tables, places, strict=True):
+            row = table[first, place].tolist()
+            query = t.q[b, h, i].tolist()
+            contextual = t.option("mode") == "contextual"
+            added += dot(query, row) / math.sqrt(WIDTH) if contextual else row[0]
+        return scaled_product(t, b, h, i, j) + added
+
+    @pytest.mark.parametrize(
+        ("method", "ratio", "rows"),
+        [
+            # 50, 56 and 20 rows in the paper, of images of 14 x 14 patches. Each counts
+            # one for the class token and leaves out rows that no offset reads.
+            ("product", 1.9, 49),
+            ("cross", 20.0, 81),
+            ("euclidean", 20.0, 41),
+            ("product", 0.5, 9),
+        ],
+    )
+    def test_number_of_rows(self, method: str, ratio: float, rows: int) -> None:
+        scheme: Any = self.make(method=method, ratio=ratio)
+        assert [len(table[0]) for table in scheme.tables] == [rows] * len(scheme.tables)
+
+    def test_rows_that_are_read_on_images_of_the_paper(self) -> None:
+        cells, counts = grid(14, 14), {"product": 49, "cross": 54, "euclidean": 19}
+        q = torch.ones(1, 1, len(cells), 1).double()
+        for method, count in counts.items():
+            scheme = self.make(heads=1, head_dim=1, method=method, mode="bias")
+            call = {"positions": cells, "mask": Mask(causal=False)}
+            scheme.requires_grad_()
+            attention_logits(q, q, scheme=scheme, **call).sum().backward()
+            found = [table.grad.count_nonzero() for table in scheme.parameters()]
+            assert sum(found) == count
+
+    def test_near_offsets_keep_an_index_and_far_ones_share_it(self) -> None:
+        far = torch.arange(17)
+        for ratio, indices in (
+            (1.9, [0, 1, 2, 2, *[3] * 13]),
+            (4.0, [0, 1, 2, 3, 4, 4, 5, 5, 5, 6, 6, 6, 6, 6, 6, 7, 7]),
+        ):
+            assert index_of(far, ratio).tolist() == indices
+            assert index_of(-far, ratio).tolist() == [-n for n in indices]
 
 
 class TestShaw(LogitTests):

@@ -95,6 +95,8 @@ OPTIONS = [
         (f"learned_hierarchical:alpha={alpha}", f"and not 0.5, got {alpha}; 0.4 would")
         for alpha in (0.0, 0.5, 1.0, -0.4)
     ),
+    ("irpe:ratio=0.4", "ratio must be at least 0.5, or 0 for the default, got 0.4"),
+    ("irpe:ratio=-1", "ratio must be at least 0.5, or 0 for the default, got -1.0"),
     ("layoutlm:buckets=2", "buckets must be even and at least 4, got 2"),
     ("layoutlm:buckets=7", "buckets must be even and at least 4, got 7"),
     ("layoutlm:max_distance=16", "must exceed the 16 exact buckets, got 16"),

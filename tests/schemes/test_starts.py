@@ -51,6 +51,7 @@ UNIFORM = [
 EQUAL = [
     ("erpe", "table", 0.0),
     ("grape_a", "steepness", math.log(math.expm1(1))),  # whose softplus is 1
+    ("irpe", "tables.0", 0.0),
     ("levit", "table", 0.0),
     ("mlp_bias", "rise.bias", 0.0),
     ("sink", "logit", 0.0),
