@@ -10,7 +10,7 @@ from schemes.reference import BiasTests, Case, Inputs, SchemeTests
 from schemes.tools import CLOSE_POSITIONS, close, dot, drawn, grid, normal, seeded
 from torch import Tensor
 
-from posenc_compare.attention import Session, attention, attention_logits
+from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.schemes import Scheme, create
 
 
@@ -271,6 +271,77 @@ class TestLevit(BiasTests):
     @pytest.mark.parametrize(("length", "side"), [(1, 1), (2, 2), (9, 3), (10, 4)])
     def test_grid_is_the_smallest_square(self, length: int, side: int) -> None:
         assert self.make(length=length).table.shape == (3, side**2)
+
+
+# Where cones point: degrees from the right, counterclockwise; the row grows downwards.
+CONES = {
+    "180": [90, 270, 180, 0, 45, 135, 315, 225],
+    "90": [90, 270, 180, 0, 135, 45, 225, 315],
+    "45": [112.5, 247.5, 157.5, 22.5, 67.5, 292.5, 202.5, 337.5],
+}
+WHOLE_VIEW = {1: 1, 2: 1, 3: 1, 4: 1, 6: 2, 8: 3, 12: 4, 30: 10}  # heads of so many
+AROUND = [[0, 0], [0, 5], [5, 0], [4, 4], [-3, 3], [-7, 0], [2, -1], [-1, -2]]
+
+
+class TestLookHere(BiasTests):
+    """LookHere against angles, one pair of cells at a time."""
+
+    name = "lookhere"
+    sizes = {"heads": 3, "head_dim": 8}
+    places = [AROUND, AROUND[::-1]]
+    cases = [
+        {},
+        *(
+            Case({"view": view}, heads=heads)
+            for view in ("180", "90", "45")
+            for heads in (1, 2, 4, 12)
+        ),
+        *(Case({"slope": 0.3}, heads=heads) for heads in (6, 8, 30)),
+        *(Case({}, heads=12, layer=layer, layers=5) for layer in (0, 1, 4)),
+    ]
+
+    def bias(self, t: Inputs, h: int, query: list[int], key: list[int]) -> float:
+        heads, view, sizes = t.q.shape[1], t.option("view"), t.case.sizes
+        by_layer = 1.5
+        if sizes.get("layers", 1) > 1:
+            by_layer -= sizes["layer"] / (sizes["layers"] - 1)
+        down, right = (b - a for a, b in zip(query, key, strict=True))
+        far = t.option("slope") * by_layer * math.hypot(down, right)
+        cones = heads - WHOLE_VIEW[heads]
+        if h >= cones:
+            return -far / [2, 8, 32, 128][(h - cones) % 4]
+        angle = math.degrees(math.atan2(-down, right)) - CONES[view][h % 8]
+        aside = abs((angle + 180) % 360 - 180)
+        if far > 0 and aside > int(view) / 2 + 1e-9:
+            return -(2.0**100)
+        return -far / 2 ** (h // 8)
+
+    @pytest.mark.parametrize(("view", "seen"), [("180", 4), ("90", 2), ("45", 1)])
+    def test_cones_cover_the_plane_evenly(self, view: str, seen: int) -> None:
+        cells, zero = grid(9, 9), torch.zeros(1, 12, 81, 8).double()
+        scheme = self.make(heads=12, view=view)
+        call = {"positions": cells, "mask": Mask(causal=False)}
+        found = attention_logits(zero, zero, scheme=scheme, **call)[0, :8, 40] > -1000
+        down, right = (cells - cells[40]).unbind(dim=-1)
+        straight = (down == 0) | (right == 0) | (down.abs() == right.abs())
+        straight[40] = False
+        assert (found[:, straight].sum(dim=0) == seen + 1).all()
+        assert found[:, 40].all()
+        straight[40] = True
+        assert (found[:, ~straight].sum(dim=0) == seen).all()
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+    def test_hidden_cells_have_no_weight(self, dtype: torch.dtype) -> None:
+        cells = grid(3, 5)
+        x = normal(1, 3, 15, 8).to(dtype)
+        scheme: Any = self.make()
+        call: dict[str, Any] = {"scheme": scheme, "positions": cells}
+        call["mask"] = Mask(causal=False)
+        down = cells[:, 0] - 1  # from the middle; heads look up, down and all around
+        hidden = torch.stack([down > 0, down < 0, down > 9])[None, ..., None]
+        before = attention(x, x, x, **call)[:, :, 7]
+        other = torch.where(hidden, -5 * x, x)
+        assert torch.equal(attention(x, other, other, **call)[:, :, 7], before)
 
 
 class TestMlpBias(BiasTests):

@@ -101,6 +101,7 @@ OPTIONS = [
     ("layoutlm:buckets=7", "buckets must be even and at least 4, got 7"),
     ("layoutlm:max_distance=16", "must exceed the 16 exact buckets, got 16"),
     ("log_length:floor=0", "floor must be at least 1, got 0"),
+    ("lookhere:slope=-1", "slope must be at least 0, got -1.0"),
     ("mix:every=0", "every must be at least 1, got 0"),
     ("mix:second=sinusoidal", "must act inside the layers, got sinusoidal"),
     ("mix:every=1;first=shape", "must act inside the layers, got shape"),
