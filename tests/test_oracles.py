@@ -428,6 +428,8 @@ def test_sinusoidal_detr_is_that_of_detr(sides: tuple[int, int]) -> None:
     scheme = make("sinusoidal_detr")
     places = scheme.positions(torch.cartesian_prod(*map(torch.arange, sides)))
     assert_near(scheme.embed(torch.zeros_like(theirs), places), theirs)
+
+
 @pytest.mark.parametrize("sides", [(3, 5), (7, 2), (1, 14), (14, 1)])
 def test_learned_axial_is_that_of_reformer(sides: tuple[int, int]) -> None:
     settings = load("transformers", "models.reformer").ReformerConfig(

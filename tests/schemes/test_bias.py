@@ -246,6 +246,8 @@ class TestMep(BiasTests):
         for parameter in scheme.parameters():
             assert parameter.grad.isfinite().all()
             assert (parameter.grad != 0).all()
+
+
 class TestLevit(BiasTests):
     name = "levit"
     sizes = {"heads": 3, "head_dim": 8, "length": 12}

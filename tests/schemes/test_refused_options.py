@@ -13,10 +13,8 @@ from posenc_compare.variants import labelled
 
 SIZES: dict[str, Any] = {"model_dim": 16, "heads": 2, "head_dim": 8, "length": 64}
 ON_GRIDS = ["com_rope", "decomposed", "fourier_random_2d", "learned_2d"]
-ON_GRIDS += ["learned_axes", "lie_re", "mlp_bias_2d", "perceiver", "rope_dinov3"]
-ON_GRIDS += ["rope_pixel", "sinusoidal_detr", "swin"]
-ON_GRIDS = ["com_rope", "decomposed", "learned_2d", "levit", "lie_re"]
-ON_GRIDS += ["mlp_bias_2d", "rope_dinov3", "swin"]
+ON_GRIDS += ["learned_axes", "levit", "lie_re", "mlp_bias_2d", "perceiver"]
+ON_GRIDS += ["rope_dinov3", "rope_pixel", "sinusoidal_detr", "swin"]
 # Names, the option that each of them has, what it must be, and a value that is not so.
 LEAST = [
     (
@@ -29,10 +27,8 @@ LEAST = [
     ("perceiver", "bands", "at least 1", 0),
     ("rope_pixel", "max_freq", "greater than 0", 0.0),
     ("sinusoidal_detr", "base", "greater than 0", 0.0),
-    ("learned tape tupe", "length", "at least 1", -1),
-    ("erpe learned tape tupe", "length", "at least 1", -1),
+    ("erpe learned learned_hierarchical tape tupe", "length", "at least 1", -1),
     ("tisa", "kernels", "at least 1", 0),
-    ("learned learned_hierarchical tape tupe", "length", "at least 1", -1),
     ("randomized randomized_distance", "longest", "at least 1", -1),
     ("inkling path selective_rope", "rank", "at least 1", 0),
     ("shape shaw", "reach", "at least 1", 0),
