@@ -67,7 +67,7 @@ def checks(scheme: Scheme) -> str:
     """
     faults, mixes = len(scheme.facts.known_faults), scheme.facts.mixes_heads
     said = [str(len(CHECKS) - faults - mixes)]
-    said += [f"{faults} known fault"] * bool(faults)
+    said += [f"{faults} known fault{'s' * (faults > 1)}"] * bool(faults)
     said += ["1 does not apply"] * mixes
     return ", ".join(said)
 

@@ -10,7 +10,7 @@ Source: Foumani et al. 2023, arXiv:2305.16642, from the authors' released code
 Layout: interleaved (sin, cos, sin, cos, ...), as released.
 Length: that of the series in the code, which is fixed for a data set; here that of
 training. Longer texts keep its frequencies.
-Left out: the code's learned bias of the offset (eRPE) is added after the softmax.
+Left out: the learned bias of the offset that the code adds after the softmax (`erpe`).
 Name: not TAPE, the contextualised equivariant encoding.
 """
 
