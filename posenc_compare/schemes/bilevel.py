@@ -1,7 +1,8 @@
 """Bilevel positional encoding (BiPE).
 
-A text is cut into segments, such as sentences. Each token adds a trained vector of its
-place in the segment, and attention sees how many segments lie between two tokens.
+A text is cut into segments, such as sentences. The scheme adds to each token a trained
+vector for its place in the segment. Attention depends on the difference between the
+segment numbers of two tokens.
 
 Formula: `x_p + table[place]`, then RoPE (BiPE-RoPE) or ALiBi (BiPE-ALiBi) of segment
 numbers: pairs rotate by `segment * base ** (-2 m / d)`, or a bias
@@ -9,13 +10,13 @@ numbers: pairs rotate by `segment * base ** (-2 m / d)`, or a bias
 Source: He et al. 2024, arXiv:2401.16421, from the authors' released code
 (zhenyuhe00/BiPE, my_modeling_llama_bipe_rope.py and ..._alibi.py); of the paper only
 the beginning was read.
-Axes: ids are (segment, place), with places from 0. The code ends a segment behind two
-token ids, its separators; here the caller makes the ids.
+Axes: ids are (segment, place), with places from 0. In the code, either of two separator
+tokens ends a segment; here the caller makes the ids.
 Steepness: 96 times ALiBi's slopes, as in the code.
 Layout: `half` pairs channel i with i + d/2, as in the code.
 Direction: the code has a causal mask. ALiBi is symmetric here, as `alibi`.
-Convention: places past the table are an error. The code reads its last row for them,
-which has 1024 for texts of 1024 tokens.
+Convention: places past the table are an error. For them, the code reads the last row of
+its table, which has as many rows as a text has tokens (1024).
 """
 
 import math
@@ -52,7 +53,8 @@ class Bilevel(Scheme):
     `places * model_dim` parameters.
 
     Args:
-        geometry: `length` rows of `model_dim` channels; `head_dim` and `heads`.
+        geometry: `model_dim` is the width of the table, `length` its default rows;
+            `head_dim` is for RoPE, `heads` for ALiBi.
         between: the scheme of segment numbers.
         places: rows of the table; 0 means the geometry's length.
         base: of RoPE; wavelengths run to nearly 2 pi times this, in segments.

@@ -8,7 +8,7 @@ shows.
 Source: Foumani et al. 2023, arXiv:2305.16642, from the authors' released code
 (Navidfoumani/ConvTran, Models/Attention.py, Attention_Rel_Scl, and the readme, which
 calls it equation 14); of the paper, no more was read.
-Sign: query minus key. An offset as large as the table's length is an error.
+Sign: query minus key. A distance of `length` or more is an error.
 Sum: the weights of a query need not sum to 1, and may be negative.
 Scale: the code divides products by the root of model_dim, here by that of head_dim.
 Mask: the code has none; here hidden keys get nothing.
@@ -38,7 +38,7 @@ class Erpe(Scheme):
 
     Args:
         geometry: `heads` sets the columns of the table.
-        length: offsets are below it, on either side; 0 means the geometry's length.
+        length: all distances must be below it; 0 means the geometry's length.
     """
 
     facts = Facts(

@@ -1,20 +1,21 @@
-"""Random spatial frequencies of an image (SAM).
+"""Fourier features of the place in an image, at random frequencies (SAM).
 
 Adds sines and cosines of the place in the image, along random directions and at random
-frequencies. A larger image has the same codes, more finely.
+frequencies. A larger image samples the same range of codes more finely.
 
 Formula: `x_p + [sin(2 pi c B), cos(2 pi c B)]` with `c = 2 (p + 1/2) / side - 1` on
-each axis, where side is the largest id of the image and 1. B is drawn from
-N(0, sigma ** 2).
+each axis. The side is one more than the largest id of the image on that axis. B is
+drawn from N(0, sigma ** 2).
 Source: Kirillov et al. 2023, arXiv:2304.02643 (SAM), after Tancik et al. 2020,
 arXiv:2006.10739. The authors' code (PositionEmbeddingRandom) and transformers' port
 (sam) were read, the paper of SAM was not.
 Layout: all sines before all cosines, unlike `fourier_random`.
-Axes: ids are (row, column) and begin at 0. The first row of B is that of the column.
-Sigma: it counts turns over half of the image. The authors' code has 1, and the port
-half of the width of the image encoder, but released weights replace either.
-Differs: SAM adds the code to image tokens and prompts of its decoder, in every layer.
-Here tokens get it once. Frequencies are kept with the parameters and never trained.
+Axes: ids are (row, column) and begin at 0. The first row of B multiplies the column.
+Sigma: it is in turns over half of the image. The authors' code has 1, and the port has
+half of the width of the image encoder; released weights replace both.
+Differs: SAM adds the code to the image tokens and prompts of its decoder, in every
+layer. Here it is added once, to the token embeddings. Frequencies are stored with the
+parameters and never trained.
 """
 
 import math
@@ -41,7 +42,7 @@ class FourierRandom2d(Scheme):
     """Add sines and cosines along fixed random directions. Nothing is trained.
 
     Args:
-        geometry: `model_dim / 2` frequencies for each axis.
+        geometry: `model_dim / 2` frequencies, each a vector of two components.
         sigma: standard deviation of the frequencies, in turns over half of the image.
         height: rows of the trained image; 0 means the smallest square that holds
             `length`.

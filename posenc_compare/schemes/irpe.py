@@ -1,7 +1,7 @@
 """iRPE: relative position encoding for images.
 
 Adds to each logit the product of the query with a trained vector, looked up by the
-signed offset of the two cells. Short offsets have a row of their own. Longer offsets
+signed offset of the two patches. Short offsets have a row of their own. Longer offsets
 share rows on a logarithmic scale, and all beyond a limit share the last row.
 
 Formula: `bias[h, i, j] = q_i . r[g(i_r - j_r), g(i_c - j_c)] / sqrt(head_dim)`, where
@@ -62,11 +62,12 @@ class Irpe(Scheme):
 
     Args:
         geometry: `head_dim` channels of a vector.
-        method: by what the rows are looked up.
-        mode: whether a row is a vector for the query, or a number.
-        ratio: offset up to which offsets have rows of their own, in positions. 0 means
-            1.9 with product and 20 otherwise.
-        per_head: rows of its own for every head.
+        method: how the two offsets select a row; see the header.
+        mode: `contextual` multiplies the query by the row; with `bias`, each row is a
+            single number.
+        ratio: offset up to which the index is the offset itself, in positions. 0 means
+            1.9 with product, and 20 otherwise.
+        per_head: give every head its own rows.
     """
 
     facts = Facts(per_layer=True)

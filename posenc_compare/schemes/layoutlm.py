@@ -1,8 +1,8 @@
 """The spatial bias of LayoutLMv2 and LayoutLMv3.
 
 Adds to each logit two trained numbers per head: one for the offset along columns, and
-one for that along rows. Both are looked up in buckets that are exact nearby and grow
-logarithmically with the distance, like those of T5.
+one for the offset along rows. Both are looked up in buckets, like those of T5. Nearby,
+each offset has its own bucket; farther away, the edges are logarithmically spaced.
 
 Formula: `bias[h, i, j] = (X[b(j_x - i_x), h] + Y[b(j_y - i_y), h]) / sqrt(head_dim)`.
 Source: Xu et al. 2020, arXiv:2012.14740 (LayoutLMv2), section 2.1, and Huang et al.
@@ -61,7 +61,8 @@ class LayoutLm(Scheme):
     Args:
         geometry: `heads` sets the columns of the tables.
         buckets: rows of each table, half of them for each direction.
-        max_distance: distance from which all share the last bucket, in positions.
+        max_distance: distance at which the logarithmic scale ends, in positions. The
+            last bucket begins before it, by default at 216.
         scaled: divide the bias by sqrt(head_dim), as LayoutLMv3 does and v2 does not.
     """
 

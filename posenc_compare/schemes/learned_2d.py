@@ -3,8 +3,8 @@
 Adds one trained vector for each cell of the trained grid. On another grid the table is
 interpolated, so that it spans the whole image again.
 
-Formula: `x_p + table(q)`, with `q = (p + 1/2) * trained / side - 1/2` on each axis,
-where side is the largest id of the image and 1.
+Formula: `x_p + table(q)`, with `q = (p + 1/2) * trained / side - 1/2` on each axis. The
+side is one more than the largest id of the image on that axis.
 Source: Dosovitskiy et al. 2020, arXiv:2010.11929 (ViT), section 3.2. The resizing is
 that of transformers' ViT (`interpolate_pos_encoding`: bicubic, corners not aligned),
 which follows DINO; that code was read, the authors' was not.

@@ -7,9 +7,11 @@ Formula: `x_p + [columns[c], rows[r]]`, side by side.
 Source: Carion et al. 2020, arXiv:2005.12872 (DETR). The authors' code
 (PositionEmbeddingLearned) and transformers' port (detr) were read, the paper was not.
 Layout: the column's half comes first.
-Start: uniform from 0 to 1, as in the authors' code, so that codes have a common part.
-Differs: DETR adds the code to the inputs of queries and keys in every layer, here
-tokens get it once. DETR's tables have 50 rows, here as many as the trained image.
+Start: uniform from 0 to 1, as in the authors' implementation, so all vectors share a
+positive mean.
+Differs: DETR adds the vectors to the inputs of queries and keys in every layer; here
+they are added once, to the token embeddings. DETR's tables have 50 vectors each; here
+they have one for each column or row of the trained image.
 Axes: ids are (row, column). Cells past the tables are an error.
 """
 

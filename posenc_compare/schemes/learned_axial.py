@@ -11,10 +11,10 @@ their first part has the columns.
 Channels: the row has a quarter by default, as in transformers' default and for the
 width 1024 in the authors' configuration of enwik8 (256 of 1024); other configurations
 give it a third or a half.
-Sides: by default a square that holds the length, without the rows that are not needed.
-Both codes train on texts that fill all rows; here a text may be shorter.
+Sides: by default the smallest square that holds the length, without unused rows. Both
+implementations train on texts that fill all rows; here a text may be shorter.
 Convention: positions from rows * columns are an error.
-Start: standard deviation 1, as in both codes.
+Start: standard deviation 1, as in both implementations.
 Left out: dropout of the tables, and more than two axes.
 """
 

@@ -29,7 +29,7 @@ from posenc_compare.schemes.scheme import Geometry, Scheme, check_positions, reg
     "learned_hierarchical", family="absolute", source="Su 2020, kexue.fm/archives/7947"
 )
 class LearnedHierarchical(Scheme):
-    """Add a trained vector per position, composed of two beyond the table.
+    """Add a trained vector per position; beyond the table, combine two of its rows.
 
     `length * model_dim` parameters.
 

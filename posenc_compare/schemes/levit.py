@@ -1,7 +1,7 @@
 """LeViT's attention bias.
 
-Adds to each logit a trained number per head, looked up by how many rows and how many
-columns lie between the two cells, whatever the direction.
+Adds to each logit a trained number per head, looked up by the distance in rows and the
+distance in columns, whatever the direction.
 
 Formula: `bias[h, i, j] = table[h, |rows_i - rows_j|, |columns_i - columns_j|]`.
 Source: Graham et al. 2021, arXiv:2104.01136, section 4.2; start and scale as in the

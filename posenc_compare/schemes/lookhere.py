@@ -1,8 +1,8 @@
 """LookHere: heads that look in one direction.
 
-Most heads see only the cells in a cone, which begins at the query and points in a
-direction of its own. All heads subtract a fixed multiple of the distance in the plane
-from the logits of the cells that they see.
+Most heads see only the patches in a cone. The cone begins at the query and points in a
+direction that differs between heads. Every head also subtracts a fixed multiple of the
+distance in the plane from the logits of the patches that it sees.
 
 Formula: `bias[h, i, j] = -s_l * s_h * slope * |i - j|` if j lies in the cone of head h
 at i, edges included, and -inf otherwise.
@@ -12,17 +12,19 @@ cones, and s_h of heads with a cone, are those of the authors' released code
 Views: cones of 180 or 90 degrees point up, down, left, right and along the four
 diagonals. Eight cones of 45 degrees fill the space between these directions.
 Slopes: s_l falls in equal steps from 1.5 in the first layer to 0.5 in the last. Of the
-paper's twelve heads, eight have a cone, and s_h is 1. The last four see all cells, and
-s_h is 1/2, 1/8, 1/32 and 1/128.
-Heads: of H heads, the last `max(1, round(H / 3))` see all cells. If they are more than
-four, the four values of s_h repeat. The other heads take the cones in the order above.
-If they are more than eight, cones repeat with half the slope. Paper and code agree with
-this for twelve heads; for 6 and 16, the code has other layouts, which are left out.
-Hidden cells: -2^100 here and -3.4e38 in the code, in place of -inf. No weight is left.
-Code: it has half of each s_h and a global slope of 2. Only its configuration of 90
-degrees was found; there, the diagonals come first.
-Refused: keys of another text, since a query may have none of them in its cone. The
-paper's class token is a token with `placed=False`, which all see.
+paper's twelve heads, eight have a cone, and s_h is 1. The last four see all patches,
+and s_h is 1/2, 1/8, 1/32 and 1/128.
+Heads: of H heads, the last `max(1, round(H / 3))` see all patches. If they are more
+than four, the four values of s_h repeat. The other heads take the cones in the order
+above. If they are more than eight, cones repeat with half the slope. Paper and code
+agree with this for twelve heads; for 6 and 16, the code has other layouts, which are
+left out.
+Hidden patches: their bias is -2^100 here and -3.4e38 in the code, in place of -inf.
+Their weights are 0.
+Code: every s_h is half as large and the global slope is 2, which gives the same bias.
+Only the configuration of 90 degrees was found; there, the diagonals come first.
+Refused: keys of another text, since the cone of a query may hold no such key. Give the
+paper's class token `placed=False`, so that all heads see it.
 """
 
 from typing import Literal

@@ -1,8 +1,8 @@
 """MEP: the logarithm of an average of kernels of the distance.
 
-Multiplies attention by the average of several functions that fall with the distance:
-exponentials, as in ALiBi, and a Gaussian. The logarithm of that average is added to the
-logits.
+Multiplies attention weights, before they are normalised, by the average of several
+functions that fall with the distance: exponentials, as in ALiBi, and a Gaussian. This
+is done by adding the logarithm of the average to the logits.
 
 Formula: `bias[h, i, j] = log((exp(-m_h d) + exp(-m_h d / 2) + exp(-m_h d ** 2)) / 3)`
 with `d = |i - j|` and the slopes `m_h` of ALiBi. With `kernels=trained`, the second
@@ -10,9 +10,10 @@ exponential is replaced by `(1 + a_h d) ** -p_h`, the kernel of `kerple_log`.
 Source: Gao 2024, arXiv:2403.17698, from the authors' released code (vangogh0318/MEP,
 megatron/mpu/layers.py, ParallelSNOPE and ParallelSNOPEKerpleLog); of the paper, the
 abstract was read.
-Kernels: fixed is what ParallelSNOPE computes. Trained is a comment in the other class,
-with configurations of its own (ali_gaussian_kerplelog). What that class computes has
-T5's bias as a fourth kernel. It is left out, since its table has no real distances.
+Kernels: `fixed` is what ParallelSNOPE computes. `trained` is commented out in the other
+class, but has configurations (ali_gaussian_kerplelog). As released, that class also has
+T5's bias as a fourth kernel. This kernel is left out, since it is undefined at
+real-valued distances.
 Start: a from 0 to 1, p from 0 to 2, and a lower bound of 0.01 as in `kerple_log`.
 Layers: all share one instance, as in the code.
 Direction: the distance is |query - key|; the code knows the past only.
@@ -37,11 +38,12 @@ LEAST = 1e-2
 
 @register("mep", family="bias", source="Gao 2024, arXiv:2403.17698", real=True)
 class Mep(Scheme):
-    """Add the log of an average of three kernels. None, or two parameters per head.
+    """Add the log of an average of three kernels. No parameters, or two per head.
 
     Args:
         geometry: `heads` sets the slopes.
-        kernels: fixed has no parameters; trained has the kernel of KERPLE.
+        kernels: `fixed` has no parameters; `trained` replaces the second exponential
+            by the kernel of `kerple_log`.
     """
 
     def __init__(

@@ -5,8 +5,8 @@ token vector, with both coordinates themselves. A trained layer brings all back 
 model's width. A larger image has the same features, more finely.
 
 Formula: `V x_p + W [c, sin(pi f c), cos(pi f c)]` with `c = 2 p / (side - 1) - 1` on
-each axis, where side is the largest id of the image and 1. The frequencies f run evenly
-from 1 to half of the trained side.
+each axis. The side is one more than the largest id of the image on that axis. The
+frequencies f run evenly from 1 to half of the trained side.
 Source: Jaegle et al. 2021, arXiv:2103.03206; from the authors' code
 (perceiver/position_encoding.py) and transformers' port (perceiver). Of the paper, only
 the paragraph on these features was read, as quoted by others.

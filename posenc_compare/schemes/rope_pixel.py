@@ -1,8 +1,8 @@
 """Rotary positions of an image at pixel frequencies.
 
-Rotates pairs of query and key channels by the row and the column of an image patch,
-from -1 to 1 over the image, at evenly spaced frequencies. So a larger image has the
-same angles, more finely.
+Rotates pairs of query and key channels by the row and the column of an image patch.
+Both run from -1 to 1 over the image, and frequencies are evenly spaced. So a larger
+image samples the same range of angles more finely.
 
 Formula: a pair rotates by `pi f c` with `c = 2 p / (side - 1) - 1` on one axis, where p
 counts from the first row or column of the image. A head has `d / 4` frequencies f, from
@@ -17,10 +17,11 @@ authors' code (asuka/rope.py) was read, the paper was not.
 | log    | each the same multiple of the last  | timm's default                        |
 | eva_02 | `base ** (-4 m / d)`                | EVA-02; timm with in_pixels=False     |
 
-With eva_02 a pair rotates by `f p trained / side`: by the place in the trained image.
+With eva_02, pair m of an axis rotates by `f p trained / side`. Here `p trained / side`
+is the place in an image of the trained size.
 Order: the first half of the pairs rotates by the row, the second by the column.
-Layout: `adjacent` pairs (0, 1), (2, 3), ... in all three; `half` pairs channel i with
-i + d/2.
+Layout: `adjacent` pairs (0, 1), (2, 3), ..., as in all three implementations; `half`
+pairs channel i with i + d/2.
 Outside a pass, where the image is unknown, its sides are those of training.
 """
 
@@ -56,8 +57,8 @@ class RopePixel(Rotation):
         geometry: `head_dim` channels, a multiple of 4, are rotated.
         kind: how frequencies are spaced; see the header.
         max_freq: twice the largest frequency, in half turns over half of the image;
-            not of eva_02. timm has 224.
-        base: of eva_02 alone.
+            ignored by eva_02. The default of timm is 224.
+        base: of the frequencies of eva_02; ignored by the other kinds.
         layout: which two channels make a pair.
         height: rows of the trained image; 0 means the smallest square that holds
             `length`.

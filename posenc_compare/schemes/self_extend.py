@@ -9,9 +9,9 @@ Source: Jin et al. 2024, arXiv:2401.01325, from the released code, LongLM
 (self_extend_patch, README).
 Direction: causal.
 Convention: the code's group_size_1 and group_size_2. Its Llama.py and Gemma.py lift
-queries by a real number, `window - window / group`; its Mistral.py, Qwen2.py and Phi.py
-round down, as here, and Llama_4_40.py in part, as a fix. Where group divides window all
-agree.
+queries by a real number, `window - window / group`. Its Mistral.py, Qwen2.py and Phi.py
+round the quotient down, as here; Llama_4_40.py does so in part, as a fix. Where group
+divides window all agree.
 Length: 1024 is also the default of the code's Llama.py and Gemma.py, for any model.
 Left out: the code's scale_base, which is off unless asked for.
 Groups begin at multiples of `group`, so logits are no function of the distance alone.

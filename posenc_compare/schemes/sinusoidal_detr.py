@@ -1,18 +1,19 @@
 """Sinusoidal encoding of the place in an image (DETR).
 
-Adds sines and cosines of row and column, measured in sides of the image. A larger image
-has the same codes, more finely, whereas `sinusoidal_2d` gives it new ones.
+Adds sines and cosines of row and column, each divided by the side of the image. A
+larger image samples the same range of codes more finely. `sinusoidal_2d` instead gives
+new codes to new rows and columns.
 
 Formula: `x_p + [sin(a w_0), cos(a w_0), sin(a w_1), ...]` with
 `a = 2 pi (p + 1) / (side + 1e-6)` for the row in one half of the channels, and for the
-column in the other. The side is the largest id of the image and 1, and frequencies are
-`base ** (-4 m / d)`.
+column in the other. The side is one more than the largest id of the image on that axis,
+and frequencies are `base ** (-4 m / d)`.
 Source: Carion et al. 2020, arXiv:2005.12872 (DETR). The authors' code
 (PositionEmbeddingSine with normalize=True) and transformers' port (detr) were read, the
 paper was not.
 Layout: rows first; sines and cosines interleaved.
-Differs: DETR adds the code to the inputs of queries and keys in every layer, here
-tokens get it once.
+Differs: DETR adds the vectors to the inputs of queries and keys in every layer; here
+they are added once, to the token embeddings.
 Axes: ids are (row, column) and begin at 0.
 """
 
@@ -40,9 +41,9 @@ class SinusoidalDetr(Scheme):
     """Add sines and cosines of the place in sides of the image. Has no parameters.
 
     Args:
-        geometry: `length`; the width is that of the tokens, a multiple of 4.
-        base: the slowest sinusoid makes nearly this many times less than one turn over
-            the image, and the fastest one turn.
+        geometry: `length`; the width d is that of the tokens, a multiple of 4.
+        base: over the image, the fastest sinusoid makes one turn, and the slowest
+            `base ** (4 / d - 1)` turns.
         height: rows of the trained image; 0 means the smallest square that holds
             `length`.
         width: its columns; 0 likewise.

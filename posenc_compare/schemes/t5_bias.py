@@ -1,7 +1,8 @@
 """T5's bucketed relative bias.
 
-Adds to each logit a trained number per head, looked up by the offset in buckets that
-are exact nearby and grow logarithmically with the distance.
+Adds to each logit a trained number per head, looked up by the bucket of the offset.
+Nearby, each offset has its own bucket; farther away, the edges are logarithmically
+spaced.
 
 Formula: `bias[h, i, j] = table[bucket(j - i), h]`.
 Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1; bucket rule and scale from
@@ -10,7 +11,8 @@ Direction: causal buckets put all keys in the future into bucket 0, as T5's deco
 bidirectional gives them the upper half of the buckets, as T5's encoder.
 Scale: products of query and key are not divided by sqrt(head_dim); T5 starts the
 query projection smaller by that factor instead.
-Length: the last bucket begins at a distance of 128 in a network that reads 512 tokens.
+Length: the logarithmic scale ends at a distance of 128 in a network that reads 512
+tokens. The last bucket begins before it.
 """
 
 from typing import ClassVar
@@ -50,9 +52,10 @@ class T5Bias(Scheme):
     Args:
         geometry: `heads` sets the columns of the table.
         buckets: rows of the table; half of them for each side if bidirectional.
-        max_distance: distance in tokens from which all share the last bucket. 0 means
-            a quarter of the training length, 128 of 512 in the paper, but no less than
-            there are buckets for the past: 32 at a length of 64.
+        max_distance: distance at which the logarithmic scale ends, in tokens. The last
+            bucket begins before it. 0 means a quarter of the training length, 128 of
+            512 in the paper, but no less than there are buckets for the past: 32 at a
+            length of 64.
         bidirectional: tell the future from the past.
     """
 

@@ -8,9 +8,9 @@ s = 1 ... S.
 Source: Wennberg and Henter 2021, arXiv:2106.01950, from the authors' released code
 (ulmewennberg/tisa, model/tisa.py); of the paper, the abstract was read.
 Sign: the offset is key minus query. In the code, it is query minus key minus 1, since
-its list of offsets begins one early. Trained centres take up both.
-Start: normal. Centres have mean 0 and standard deviation 5, and the other two mean 0.1
-and standard deviation 0.01, as released.
+its list of offsets is shifted by one. Trained centres absorb the sign and the shift.
+Start: normal, as released. Centres have mean 0 and standard deviation 5. Heights and
+sharpnesses have mean 0.1 and standard deviation 0.01.
 Layers: all share one instance, as ALBERT, the network of the paper, shares layers.
 """
 
@@ -34,8 +34,8 @@ class Tisa(Scheme):
     """Add a sum of bumps over the offset. `3 * kernels * heads` parameters.
 
     Args:
-        geometry: `heads` numbers of each kind and kernel.
-        kernels: number of bumps of a head.
+        geometry: `heads` sets the columns of the three tables.
+        kernels: number of bumps in each head.
     """
 
     def __init__(self, geometry: Geometry, *, kernels: int = 5) -> None:

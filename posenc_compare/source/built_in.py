@@ -1,9 +1,10 @@
-"""The code that a built-in scheme, measure or task counts by.
+"""The code that identifies a built-in scheme, measure or task.
 
-It is the definition under its decorator, with every definition that this one names in
-its own file and in files of other schemes, measures or tasks. All is read with `ast`.
-Layout, docstrings, error messages, names of definitions and places of files do not
-count. While a file is edited, it also counts which shared things it names.
+This is the definition under its decorator, with all definitions that it names. These
+lie in its own file and in files of other schemes, measures or tasks. The code is parsed
+with `ast`. Layout, docstrings, error messages, names of definitions and places of files
+do not count. If a file is edited to name other shared definitions, those that it names
+count too, until the edit is committed.
 """
 
 import ast
@@ -35,7 +36,7 @@ from posenc_compare.source.forms import (
 
 
 class Code(NamedTuple):
-    """What a registered thing counts by."""
+    """The code that identifies a scheme, measure or task."""
 
     sha256: str = ""
     files: tuple[Path, ...] = ()
@@ -44,7 +45,7 @@ class Code(NamedTuple):
 
 @remembered
 def built_in_code(module: str, path: Path, definition: str) -> Code:
-    """Return what a definition in a file of this package counts by."""
+    """Return the code that identifies a definition in a file of this package."""
     reader = _Reader(module, path, read)
     counted = [reader.read(module, definition)]
     before, now = edited()

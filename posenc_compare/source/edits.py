@@ -1,11 +1,11 @@
-"""What an edited package adds to the keys of records.
+"""What edits of this package add to the keys of records.
 
-Keys hold no hash of the code that the package shares; that code is known by `NUMBERS`.
-So an edit of it, in a clone or in an installed copy, must make a difference. The files
-are compared with the commit that is checked out, or with the RECORD of the wheel. Where
-there is neither, nothing is added. Files of schemes, measures and tasks count by
-`own_code`. Layout, comments, docstrings, error messages and places of files make no
-difference, nor do the modules of this package that a name is imported from.
+Keys hold no hash of the code that the package shares; `NUMBERS` identifies that code.
+So an edit of shared code, in a clone or an installed copy, must change the keys. Files
+are compared with the checked-out commit, or with the RECORD of the wheel. If there is
+neither, nothing is added. `own_code` covers the files of schemes, measures and tasks.
+Layout, comments, docstrings, error messages and places of files make no difference. If
+a name is imported from another module of this package, that makes no difference either.
 """
 
 import ast

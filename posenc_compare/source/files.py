@@ -1,4 +1,4 @@
-"""The source of modules, read once: what keys are made of stays while a run lasts."""
+"""The source of modules, read once, so that keys do not change during a run."""
 
 import ast
 import functools

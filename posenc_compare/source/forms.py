@@ -1,4 +1,4 @@
-"""What counts of a syntax tree, and what its statements define and declare."""
+"""Which parts of a syntax tree count, and what its statements define and declare."""
 
 import ast
 import copy

@@ -1,8 +1,9 @@
-"""The code that a scheme, a measure or a task counts by in the keys of records.
+"""The code that identifies a scheme, measure or task in the keys of records.
 
-For a built-in thing it is the definition under its decorator, with all that this one
-names; for one of a plugin, the plugin's module and all modules that it imports. What
-this package shares (attention, trainer, helpers) counts by `NUMBERS` alone.
+For a built-in one, this is the definition under its decorator, with all definitions
+that it names. For one of a plugin, it is the plugin's module and all modules that it
+imports. Code that this package shares (attention, trainer, helpers) is identified by
+`NUMBERS` alone, unless it is edited (see `edits`).
 """
 
 from posenc_compare.registry import Entry
@@ -15,7 +16,7 @@ NUMBERS = 2
 
 
 def own_code(entry: Entry) -> Code:
-    """Return what a registered thing counts by; nothing if it is from no file."""
+    """Return the code that identifies an entry; nothing if it is from no file."""
     if entry.path is None:
         return Code()
     if entry.module.split(".")[0] == OURS:

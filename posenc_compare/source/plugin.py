@@ -1,12 +1,11 @@
-"""The code that a scheme, a measure or a task of a plugin counts by.
+"""The code that identifies a scheme, measure or task of a plugin.
 
-The module that is given as a plugin counts as a whole, with all modules that it
-imports, but for functions, imports, schemes, measures, tasks and plots that nothing of
-it names and that do nothing where they are defined.
-Modules of Python and of other installed packages do not count. A package of another git
-repository counts by the bytes of its files. Of this package, schemes, measures and
-tasks count that are named. All is read with `ast`. Layout, comments, docstrings and the
-texts of errors do not count.
+The given module counts as a whole, with all modules that it imports. Functions,
+imports, schemes, measures, tasks and plots that nothing names do not count, unless they
+run code where they are defined. Python and other installed packages do not count. If an
+imported package lies in another git repository, the bytes of all its Python files
+count. Schemes, measures and tasks of this package count if the plugin names them. The
+code is parsed with `ast`. Layout, comments, docstrings and error messages do not count.
 """
 
 import ast
@@ -57,7 +56,7 @@ Place = tuple[str, Path]  # a module and its file
 
 @remembered
 def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
-    """Return what a definition of a plugin counts by.
+    """Return the code that identifies a definition of a plugin.
 
     Args:
         given: module that was given as a plugin, and its file.
@@ -395,7 +394,7 @@ def _bytes_of(package: tuple[Path, ...]) -> str:
 
 
 def _built_in(dotted: str) -> str:
-    """Return a hash of what a dotted name of this package counts by; "" if shared."""
+    """Return a hash of the code of a dotted name of this package; "" if shared."""
     words = dotted.split(".")
     ends = range(len(words), 0, -1)
     modules = {end: ".".join(words[:end]) for end in ends}

@@ -22,8 +22,8 @@ def resized(positions: Tensor, trained: tuple[int, int], margin: float) -> Tenso
     """Return the place of each cell in the trained image, float64.
 
     Args:
-        positions: `(..., seq, axis)`, all cells of an image. Its sides are the largest
-            ids and 1.
+        positions: `(..., seq, axis)`, all cells of an image. Its sides are one more
+            than the largest ids.
         trained: rows and columns of the trained image.
         margin: of both images, in cells.
     """
