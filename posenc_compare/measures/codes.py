@@ -109,6 +109,8 @@ def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
     if not alone or not scheme.acts_at("pair_bias"):
         return None
     logits = probe.zero_logits(scheme, probe.arange(probe.positions))
+    if facts.hides:
+        raise NoCodeError("hides keys of some distances")
     sides = torch.tensor(probe.sides, device=probe.device)
     offsets = probe.raster(tuple(2 * side - 1 for side in probe.sides)) - (sides - 1)
     offsets = offsets[:count]

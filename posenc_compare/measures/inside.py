@@ -249,6 +249,9 @@ def _distances(model: Decoder, batch: Batch, states: list[Tensor]) -> list[Row]:
         logits = session.logits(number, q * layer.query_gain, k, x=seen)
         scheme = session.scheme(number)
         weights = scheme.weights(logits, session.call(number, q, k, x=seen))
+        if weights is not None and bool((weights < 0).any()):
+            rows.append(Row(DISTANCE.name, None, number + 1, note="weights below 0"))
+            continue
         if weights is None:
             weights = logits.softmax(dim=-1)
         else:  # their sum may be below 1, as beside a sink

@@ -18,6 +18,8 @@ from posenc_compare.schemes import Call, Geometry, Scheme, Variant, check_axes
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.seeds import stream_seed
 
+HIDDEN = -(2.0**90)  # below it, a scheme hides keys
+
 
 class ProbeSession(Session):
     """A forward pass over a probe."""
@@ -30,6 +32,8 @@ class ProbeSession(Session):
                 overflow is a finding, these are returned.
         """
         found = super().logits(*given, **named)
+        if self.scheme(given[0]).facts.hides:
+            found = found.masked_fill(found < HIDDEN, -torch.inf)
         if is_single_or_double(given[1]) and not (found < torch.inf).all():
             raise NonFiniteError("logits must be finite where no mask hides a key")
         return found

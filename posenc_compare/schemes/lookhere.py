@@ -65,11 +65,12 @@ def half_planes(cone: str) -> list[tuple[int, int]]:
     family="bias",
     source="Fuller et al. 2024, arXiv:2405.13985",
     axes=2,
-    real=True,
     own_text=True,
 )
 class LookHere(Scheme):
     """Show each head one direction, and subtract `slope * distance`. No parameters.
+
+    Slopes depend on the layer, so each layer needs its own instance.
 
     Args:
         geometry: `heads` share the directions; `layer` and `layers` set the slopes.

@@ -234,3 +234,14 @@ def test_a_grid_is_written_with_its_sizes() -> None:
     assert sides_of("2x3x4") == (2, 3, 4)
     assert "grid" not in ProbeSetting().spec()  # keys of sequences stay as they were
     assert ProbeSetting(grid="4x4", positions=16).spec()["grid"] == "4x4"
+
+
+def test_keys_that_a_scheme_hides_have_no_number() -> None:
+    here = probe("4x6")
+    found = distance_decay(Variant("lookhere"), here, Progress())
+    assert {row.note for row in found.rows} == {"the mask hides it"}
+    logits = here.zero_logits(here.build(Variant("lookhere")), here.arange(24))
+    assert logits[logits.isfinite()].min() > -10
+    shares = values(perturbation, "lookhere", here)
+    steep = values(perturbation, "lookhere", here, slope=1e3)
+    assert shares["bias_share", "", None] < 0.8 < steep["bias_share", "", None]

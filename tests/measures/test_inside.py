@@ -260,3 +260,12 @@ def test_maps_are_those_of_the_trained_scheme() -> None:
         offsets = start.offset_bias(torch.tensor([0]))
     assert offsets is not None
     assert (trained[:, 0, 0] - offsets[:, 0]).abs().min() > 1e-4
+
+
+def test_weights_below_0_have_no_distance() -> None:
+    model, batch, states = network("erpe")
+    assert all(row.value is not None for row in _distances(model, batch, states))
+    for scheme in model.own:
+        scheme.table.data.fill_(-0.5)
+    rows = _distances(model, batch, states)
+    assert [(row.value, row.note) for row in rows] == [(None, "weights below 0")] * 2
