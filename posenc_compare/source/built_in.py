@@ -179,8 +179,8 @@ class _Reader:
         if name not in self._modules:
             path = file_of(name) if name.split(".")[0] == OURS else None
             own = path is not None and registers(path)
-            text = self._text_of(path) if path and own else None
-            self._modules[name] = text and path and _module(name, path, text)
+            text = self._text_of(path) if path and own else b""
+            self._modules[name] = _module(name, path, text) if path and own else None
         place = self._modules[name]
         if place is not None and place.path not in self.files:
             self.files.append(place.path)
