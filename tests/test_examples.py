@@ -115,6 +115,13 @@ def test_the_cache_of_an_encoder_decoder_is_exact(
     assert torch.equal(whole.argmax(2), found)
 
 
+@pytest.mark.parametrize("scheme", ["learned_2d", "decomposed", "rope_2d"])
+def test_a_vision_transformer_reads_images_of_other_sizes(scheme: str) -> None:
+    said = run_here("vit.py", scheme).splitlines()
+    assert said[:-1] == [f"{sides} (2, 10)" for sides in ("8 8", "16 16", "4 32")]
+    assert float(said[-1].removeprefix("largest difference of the port: ")) < 1e-12
+
+
 def test_the_encoder_decoder_runs_as_it_says() -> None:
     said = run_here("encoder_decoder.py")
     assert re.fullmatch(r"(0\.9\d|1\.00) of the digits are right\n", said)
