@@ -43,10 +43,18 @@ class VisionTransformer(nn.Module):
     def __init__(self, name: str) -> None:
         super().__init__()
         # `length` is the number of patches in training; without it, tables hold 512.
-        sizes = {"model_dim": WIDTH, "heads": HEADS, "length": SIDE**2}
-        self.schemes = nn.ModuleList(
-            create(name, layers=LAYERS, layer=i, **sizes) for i in range(LAYERS)
-        )
+        self.own = [
+            create(
+                name,
+                model_dim=WIDTH,
+                heads=HEADS,
+                length=SIDE**2,
+                layers=LAYERS,
+                layer=layer,
+            )
+            for layer in range(LAYERS)
+        ]
+        self.schemes = nn.ModuleList(self.own)  # so that they are trained
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         self.patches, self.head = nn.Linear(48, WIDTH), nn.Linear(WIDTH, 10)
         self.class_token = nn.Parameter(torch.randn(WIDTH))
@@ -57,7 +65,7 @@ class VisionTransformer(nn.Module):
         places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
         ids = torch.cat([torch.zeros(1, 2).long(), places])  # the class token is first
         session = Session(
-            list(self.schemes),
+            self.own,
             ids,
             placed=torch.arange(len(ids)) >= 1,
             mask=Mask(causal=False),
@@ -70,23 +78,23 @@ class VisionTransformer(nn.Module):
         return self.head(x[:, 0])
 
 
-def port(q: Tensor, k: Tensor, scheme: nn.Module) -> Tensor:
+def port(q: Tensor, k: Tensor, table: Tensor) -> Tensor:
     """Return the logits of `swin`, as you would write them for your own model."""
     places = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
     away = places[:, None] - places + SIDE - 1  # query minus key, from 0
-    bias = scheme.table[away[..., 0] * (2 * SIDE - 1) + away[..., 1]]
+    bias = table[away[..., 0] * (2 * SIDE - 1) + away[..., 1]]
     return q @ k.mT / q.shape[-1] ** 0.5 + bias.permute(2, 0, 1)
 
 
 def difference_of_port() -> float:
     """Return the largest difference of logits, in float64 and with random tables."""
     scheme = create("swin", model_dim=WIDTH, heads=HEADS, length=SIDE**2).double()
-    for parameter in scheme.parameters():  # a table of zeros would hide most errors
-        nn.init.normal_(parameter)
+    (table,) = scheme.parameters()
+    nn.init.normal_(table)  # a table of zeros would hide most errors
     q, k = torch.randn(2, 1, HEADS, SIDE**2, WIDTH // HEADS).double()
     places = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
     session = Session(scheme, places, mask=Mask(causal=False))
-    return (session.logits(0, q, k) - port(q, k, scheme)).abs().max().item()
+    return (session.logits(0, q, k) - port(q, k, table)).abs().max().item()
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class Network:
     split: Split = setting("test", "Held-out documents to test on.")
     tests: Literal["all", "lengths"] = setting(
         "all",
-        "lengths = test lengths alone; all = also sliding windows and other scalings.",
+        "lengths = without sliding windows and other scalings; all = with them.",
     )
     dtype: Literal["float32", "bfloat16"] = setting(
         "float32", "Precision of training; bfloat16 uses autocast.", caption="in {}"
