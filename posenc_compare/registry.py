@@ -33,6 +33,7 @@ from posenc_compare.validate import check_text, hint
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 LISTED = "(`posenc-compare list` shows all"
 _IMPORTED: list[tuple[str, Path, str]] = []  # plugins that are: module, file, origin
+_VARIABLES: dict[str, tuple[str | None, str | None]] = {}  # of plugins: before, now
 _GIVEN: dict[str, int] = {}  # the order in which plugins were imported
 _EXECUTED: dict[str, bytes] = {}  # text of each plugin file, by its module
 
@@ -454,7 +455,7 @@ def _importing(module: str, path: Path, origin: str) -> Iterator[None]:
     _IMPORTED.append((module, path, origin))
     _GIVEN.setdefault(module, len(_GIVEN))
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    environment = dict(os.environ)  # a worker that imports another plugin has this one
+    environment = dict(os.environ)
     try:
         yield
     except BaseException as error:
@@ -467,9 +468,20 @@ def _importing(module: str, path: Path, origin: str) -> Iterator[None]:
         ) from error
     finally:
         sys.dont_write_bytecode = written
-        os.environ.clear()
-        os.environ.update(environment)
+        for name in environment.keys() | os.environ.keys():
+            if (new := os.environ.get(name)) != (old := environment.get(name)):
+                _VARIABLES[name] = (_VARIABLES.get(name, (old, ""))[0], new)
         _IMPORTED.pop()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment variables without what plugins have set."""
+    found = dict(os.environ)
+    for name, (before, now) in _VARIABLES.items():
+        if found.get(name) == now:
+            found.pop(name, None)
+            found |= {} if before is None else {name: before}
+    return found
 
 
 def importing() -> str:

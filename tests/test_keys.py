@@ -116,6 +116,7 @@ ROPE = "schemes/rope.py"
 EVERYWHERE = "**/*.py"
 ALIBI = TRAINED | {"alibi smoothness"}
 ROTARY, COPIED = {"rope smoothness", "mix smoothness"}, {"alibi copy", "alibi reverse"}
+OTHER_CLASS = "train.convolution import CanonA as AdamW, Still as groups"
 OTHER_HELPER = "bounds import bounded as slopes"
 OTHER_STEP = "torch.optim.adam import adam as adamw"
 TRAINER = ("train/trainer.py", "backward()", "backward(None)")
@@ -148,6 +149,14 @@ EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they mo
         [("train/optimiser.py", "torch.optim.adamw import adamw", OTHER_STEP)],
         ALL,
     ),
+    "another optimiser of ours": (
+        [("train/trainer.py", "train.optimiser import AdamW, groups", OTHER_CLASS)],
+        ALL,
+    ),
+    "an import that nothing uses": (
+        [("train/trainer.py", "\nimport torch\n", "\nimport bz2\nimport torch\n")],
+        set(),
+    ),
     "another shared helper": (
         [("schemes/alibi.py", "slopes import slopes", OTHER_HELPER)],
         ALIBI,
@@ -166,6 +175,7 @@ def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
         if old == "shared.slopes":
             shared = clone / "schemes" / "shared"
             (shared / "slopes.py").rename(shared / "steepness.py")
+            git(clone, "add", "-A")  # so that git sees a new name
     assert {n for n, key in keys_of(clone).items() if key != before[n]} == moves
     if name == "the trainer":
         commit(clone)

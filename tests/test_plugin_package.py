@@ -15,6 +15,7 @@ from support.processes import python
 
 import posenc_compare as pc
 from posenc_compare.errors import PluginError
+from posenc_compare.registry import environment
 
 PACKAGE = Path(__file__).parent.parent / "examples" / "plugin_package"
 ASK = """
@@ -108,7 +109,10 @@ def test_a_plugin_sets_variables_for_itself_alone(
     setting = "import os\nos.environ['POSENC_TEST_GAIN'] = '9'\n"
     (tmp_path / "other.py").write_text(f"{setting}{BIAS}make()\n")
     registered(tmp_path / "other.py")
-    assert os.environ["POSENC_TEST_GAIN"] == "1"
+    assert os.environ["POSENC_TEST_GAIN"] == "9"
+    assert environment()["POSENC_TEST_GAIN"] == "1"  # that of workers
+    monkeypatch.setenv("POSENC_TEST_GAIN", "2")
+    assert environment()["POSENC_TEST_GAIN"] == "2"
 
 
 def test_a_plugin_that_starts_a_comparison_is_refused(tmp_path: Path) -> None:

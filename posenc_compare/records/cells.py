@@ -151,7 +151,8 @@ def _named_in(entry: Entry) -> set[str]:
         nodes = (n for part in own_code(entry).statements for n in ast.walk(part))
         values = (n.value for n in nodes if isinstance(n, ast.Constant))
         texts = {value for value in values if isinstance(value, str)}
-    names = {word for text in texts for word in re.split(r"[:;=,+()]", text)}
+    whole = (text for text in texts if " " not in text)
+    names = {word for text in whole for word in re.split(r"[:;=,+()]", text)}
     named = (Variant(name).schemes for name in names if name in SCHEMES)
     return {inside for schemes in named for inside in schemes}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from posenc_compare.fresh import python, search_path
 from posenc_compare.records.sanitize import one_line
+from posenc_compare.registry import environment
 from posenc_compare.run.worker import UNWRITTEN
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import Work
@@ -52,7 +53,7 @@ class Worker:
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                env=KEEP_MEMORY | os.environ,
+                env=KEEP_MEMORY | environment(),
             )
         assert self.process.stdout is not None
         self.output = self.process.stdout

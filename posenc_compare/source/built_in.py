@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from posenc_compare.source.edits import PACKAGE, as_written, edited
+from posenc_compare.source import edits
+from posenc_compare.source.edits import Texts
 from posenc_compare.source.files import (
     OURS,
     file_of,
@@ -48,11 +49,11 @@ def built_in_code(module: str, path: Path, definition: str) -> Code:
     """Return the code that identifies a definition in a file of this package."""
     reader = _Reader(module, path, read)
     counted = [reader.read(module, definition)]
-    before, now = edited()
+    before, now = edits.edited()
     if any(file in now for file in reader.files):
         earlier = _Reader(module, path, lambda f: before[f] if f in before else read(f))
         earlier.read(module, definition)
-        if (others := reader.shared()) != earlier.shared():
+        if (others := reader.shared(now)) != earlier.shared(before):
             counted.append(others)
     text = json.dumps(counted[0] if len(counted) == 1 else counted, sort_keys=True)
     statements = tuple(statement for statement, _ in reader.statements)
@@ -121,18 +122,9 @@ class _Reader:
             for statement, place in self.statements
         ]
 
-    def shared(self) -> list[Form]:
+    def shared(self, texts: Texts) -> list[Form]:
         """Return what the shared things are that were named, in order."""
-        return [self._definition(*one) for one in self._shared_ones]
-
-    def _definition(self, module: str, name: str) -> Form:
-        moved = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
-        path = file_of(module) or moved
-        place = _module(module, path, self._text_of(path))
-        if name in place.imports and name not in place.definitions:
-            return [self._definition(*target) for target in place.imports[name]]
-        found = place.definitions.get(name, [])
-        return [form(nameless(one), as_written) for one in found] or name
+        return [edits.definition(*one, texts) for one in self._shared_ones]
 
     def _refer(self, module: str, name: str) -> Form:
         """Return what stands for a name of a module, and read what it leads to."""

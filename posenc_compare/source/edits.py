@@ -16,12 +16,13 @@ import json
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from posenc_compare.source.files import OURS, remembered, tree_of
+from posenc_compare.source.files import OURS, read, remembered, tree_of
 from posenc_compare.source.forms import (
     Form,
+    defines,
     form,
     is_registered,
     is_silent,
@@ -52,7 +53,8 @@ def _since_commit() -> tuple[Texts, Texts] | None:
     """Return the texts of edited files at the commit and now; None without git."""
     try:
         _git("ls-files", "--error-unmatch", "--", "__init__.py")
-        changed = _git("diff", "HEAD", "--name-only", "-z", "--relative", "--", ".")
+        listed = "--name-only", "--no-renames", "-z", "--relative"
+        changed = _git("diff", "HEAD", *listed, "--", ".")
         new = _git("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
         names = [n for n in (changed + new).decode().split("\0") if n.endswith(".py")]
         known = _git("ls-tree", "-r", "-z", "--name-only", "HEAD", "--", ".")
@@ -81,7 +83,7 @@ def _since_install() -> tuple[Texts, Texts]:
         return {}, {}
     found = _texts(PACKAGE.resolve().rglob("*.py"))
     now = {
-        path: text
+        PACKAGE / path.relative_to(PACKAGE.resolve()): text
         for path, text in found.items()
         if (known := installed.get(path)) is None or _digest(text) != known.value
     }
@@ -100,15 +102,53 @@ def _texts(paths: Iterable[Path]) -> Texts:
 
 def _statements(texts: Texts) -> Counter[str]:
     """Return the hashes of all statements of files that register nothing."""
-    bodies = [tree_of(text).body for text in texts.values()]
+    trees = [tree_of(text) for text in texts.values()]
     forms = [
-        json.dumps(form([nameless(one)], as_written))
-        for body in bodies
-        if not any(map(is_registered, body))
-        for one in body
-        if not is_silent(one) or isinstance(one, ast.Import | ast.ImportFrom)
+        json.dumps(one)
+        for tree in trees
+        if not any(map(is_registered, tree.body))
+        for one in _forms(tree, texts)
     ]
     return Counter(hashlib.sha256(one.encode()).hexdigest() for one in forms)
+
+
+def _forms(tree: ast.Module, texts: Texts) -> Iterator[Form]:
+    """Yield what counts of a file: its statements, and the imports that it uses."""
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for statement in tree.body:
+        match statement:
+            case ast.ImportFrom(module=module, names=names, level=0):
+                for one in names:
+                    if (own := one.asname or one.name) in used:
+                        yield [own, definition(str(module), one.name, texts)]
+            case ast.Import(names=names):
+                for one in names:
+                    if (own := one.asname or one.name.partition(".")[0]) in used:
+                        yield [own, one.name]
+            case _ if not is_silent(statement):
+                yield form(nameless(statement), as_written)
+
+
+def definition(module: str, name: str, texts: Texts) -> Form:
+    """Return what a name of a module stands for, with these texts of files.
+
+    Of this package, that is its definition, wherever it is, and its name if there is
+    none.
+    """
+    if module.split(".")[0] != OURS:
+        return f"{module}.{name}"
+    place = PACKAGE.joinpath(*module.split(".")[1:])
+    paths = (place / "__init__.py", place.with_suffix(".py"))
+    found = [texts.get(path) or (path.is_file() and read(path)) for path in paths]
+    body = [one for text in found if text for one in tree_of(text).body]
+    for one in body:
+        match one:
+            case ast.ImportFrom(module=other, names=names, level=0):
+                for handed in names:
+                    if (handed.asname or handed.name) == name and other != module:
+                        return definition(str(other), handed.name, texts)
+    meant = [one for one in body if name in defines(one)]
+    return [form(nameless(one), as_written) for one in meant] or name
 
 
 def as_written(node: ast.AST) -> Form:

@@ -12,6 +12,7 @@ import ast
 import copy
 import hashlib
 import importlib.util
+import itertools
 import json
 import re
 import sysconfig
@@ -46,8 +47,9 @@ REACHING = {"globals", "locals", "vars", "getattr", "eval", "exec", "modules"}
 REACHING |= {"__dict__", "import_module", "getmembers", "attrgetter", "methodcaller"}
 # With these, also classes.
 SUBCLASSES = {"__subclasses__", "__init_subclass__", "metaclass"}
-DECLARING = {"Facts", "Published"}  # calls that only state something
-PLAIN = {"staticmethod", "classmethod", "property"}  # decorators of methods
+DECLARING = {"Facts", "Published", "float", "int", "str", "tuple", "range", "frozenset"}
+PLAIN = {"staticmethod", "classmethod", "property", "torch.no_grad()"}
+PLAIN |= {"cached_property", "functools.cached_property"}  # decorators of methods
 BY_PYTHON = {"__getattr__", "__dir__"}  # functions of a module that nobody names
 BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
 
@@ -146,6 +148,8 @@ class _File:
                 self.imported += [name, name.rpartition(".")[0]]
         self._starred = sorted(self._imports.pop("*", ()))
         self._defined = {name for part in body for name in defines(part)}
+        names = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Name))
+        self._defined |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
         self._run: set[str] = set()
         self.parts = [part for s in body for part in self._parts(s)]
 
@@ -278,6 +282,7 @@ def _only_defines(statement: ast.stmt) -> bool:
             values = (*args.defaults, *args.kw_defaults)
             nodes = [node for one in values if one for node in ast.walk(one)]
             known = (ast.Constant, ast.UnaryOp, ast.Tuple, ast.unaryop, ast.Load)
+            known += (ast.Name, ast.Attribute)
             return name not in BY_PYTHON and all(isinstance(n, known) for n in nodes)
     return False
 
@@ -286,6 +291,10 @@ def _is_inert(statement: ast.stmt) -> bool:
     """Return whether a definition only assigns, and calls nothing, when it is made."""
     if not isinstance(statement, ast.ClassDef):
         return _only_defines(_undecorated(statement))
+    declared = [*map(_arguments, called_decorators(statement))]
+    around = [*statement.bases, *statement.keywords, *itertools.chain(*declared)]
+    if any(isinstance(n, ast.Call) for one in around for n in ast.walk(one)):
+        return False
     for part in statement.body:
         match part:
             case ast.FunctionDef(decorator_list=decorators):
@@ -301,6 +310,10 @@ def _is_inert(statement: ast.stmt) -> bool:
             case _:
                 return False
     return True
+
+
+def _arguments(call: ast.Call) -> list[ast.AST]:
+    return [*call.args, *call.keywords]
 
 
 def _undecorated(statement: ast.stmt) -> ast.stmt:
