@@ -139,8 +139,8 @@ def definition(module: str, name: str, texts: Texts) -> Form:
         return f"{module}.{name}"
     place = PACKAGE.joinpath(*module.split(".")[1:])
     paths = (place / "__init__.py", place.with_suffix(".py"))
-    found = [texts.get(path) or (path.is_file() and read(path)) for path in paths]
-    body = [one for text in found if text for one in tree_of(text).body]
+    found = [texts.get(p) or (read(p) if p.is_file() else b"") for p in paths]
+    body = [one for text in found for one in tree_of(text).body]
     for one in body:
         match one:
             case ast.ImportFrom(module=other, names=names, level=0):
