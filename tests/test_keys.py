@@ -116,6 +116,7 @@ ROPE = "schemes/rope.py"
 EVERYWHERE = "**/*.py"
 ALIBI = TRAINED | {"alibi smoothness"}
 ROTARY, COPIED = {"rope smoothness", "mix smoothness"}, {"alibi copy", "alibi reverse"}
+STAR = "from math import *\n"
 OTHER_CLASS = "train.convolution import CanonA as AdamW, Still as groups"
 OTHER_HELPER = "bounds import bounded as slopes"
 OTHER_STEP = "torch.optim.adam import adam as adamw"
@@ -151,6 +152,10 @@ EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they mo
     ),
     "another optimiser of ours": (
         [("train/trainer.py", "train.optimiser import AdamW, groups", OTHER_CLASS)],
+        ALL,
+    ),
+    "an import of all names": (
+        [("train/trainer.py", "\nimport torch\n", "\nimport torch\n" + STAR)],
         ALL,
     ),
     "an import that nothing uses": (

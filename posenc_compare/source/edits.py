@@ -4,8 +4,8 @@ Keys hold no hash of the code that the package shares; `NUMBERS` identifies that
 So an edit of shared code, in a clone or an installed copy, must change the keys. Files
 are compared with the checked-out commit, or with the RECORD of the wheel. If there is
 neither, nothing is added. `own_code` covers the files of schemes, measures and tasks.
-Layout, comments, docstrings, error messages and places of files make no difference. If
-a name is imported from another module of this package, that makes no difference either.
+Layout, comments, docstrings, error messages and places of files make no difference. An
+import of a name of this package counts by the definition of that name.
 """
 
 import ast
@@ -117,7 +117,9 @@ def _forms(tree: ast.Module, texts: Texts) -> Iterator[Form]:
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for statement in tree.body:
         match statement:
-            case ast.ImportFrom(module=module, names=names, level=0):
+            case ast.ImportFrom(names=[ast.alias("*")]) | ast.ImportFrom(module=None):
+                yield ast.unparse(statement)
+            case ast.ImportFrom(module=module, names=names):
                 for one in names:
                     if (own := one.asname or one.name) in used:
                         yield [own, definition(str(module), one.name, texts)]
