@@ -3,10 +3,9 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.settings.canonical import Scalar
 from posenc_compare.settings.setting import SEEDS, Setting, register_setting
 from posenc_compare.settings.table import Choices, check_value
 from posenc_compare.validate import check_heads, check_whole
@@ -32,6 +31,8 @@ class ProbeSetting(Setting):
     dtype: str = Choices.probe_dtype
     lengths: Literal["scaled", "published"] = Choices.lengths
     grid: str = Choices.grid
+
+    late: ClassVar[tuple[str, ...]] = ("grid",)
 
     def __post_init__(self) -> None:
         for name in ("width", "heads", "positions", "lengths"):
@@ -60,11 +61,6 @@ class ProbeSetting(Setting):
     def takes(self, axes: int) -> bool:
         """Return whether a scheme has as many axes as the grid, or one of a text."""
         return axes == len(self.sides)
-
-    def spec(self) -> dict[str, Scalar]:
-        """Return the fields for a cell's key; `grid` is omitted for a sequence."""
-        spec = super().spec()
-        return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
 
 
 def sides_of(grid: str) -> tuple[int, ...]:

@@ -12,7 +12,8 @@ from posenc_compare.settings.canonical import Scalar
 
 Split = Literal["test", "validation"]  # sets of documents that are not trained on
 Norm = Literal["layer", "rms"]
-Convolution = Literal["none", "canon", "canon_a", "kv_shift"]
+Convolution = Literal["none", "canon", "canon_a", "kv_shift", "peg"]
+Pool = Literal["mean", "class"]
 STDLIB = "stdlib"  # the name of the default corpus
 SEEDS = (1 << 63) - 1  # the largest seed
 
@@ -36,7 +37,8 @@ class Setting:
     """Everything that a number depends on beside scheme and measure.
 
     Measures ask for it by `kind`. If it `resumes`, its cells keep checkpoints. `placed`
-    are fields that name files of this machine, and that no key depends on.
+    are fields that name files of this machine, and that no key depends on. `late` are
+    fields that are newer than the first records, and in no key at their default.
     """
 
     seed: int = 0
@@ -46,6 +48,7 @@ class Setting:
     kind: ClassVar[str]
     resumes: ClassVar[bool] = False
     placed: ClassVar[tuple[str, ...]] = ()
+    late: ClassVar[tuple[str, ...]] = ()
 
     task = ""  # of its network; empty if it trains none
 
@@ -71,7 +74,8 @@ class Setting:
     def spec(self) -> dict[str, Scalar]:
         """Return what a cell's key is made of."""
         spec = {"kind": self.kind, **asdict(self)}
-        return {n: v for n, v in spec.items() if n not in self.placed}
+        unset = {name for name in self.late if spec[name] == getattr(type(self), name)}
+        return {n: v for n, v in spec.items() if n not in {*self.placed, *unset}}
 
     def resolve(self, load: Callable[..., Text]) -> Self:
         """Return the setting with all that its text decides.

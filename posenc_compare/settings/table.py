@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, get_args, get_origin
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.settings.setting import STDLIB, Convolution, Norm, Split
+from posenc_compare.settings.setting import STDLIB, Convolution, Norm, Pool, Split
 from posenc_compare.validate import (
     check_choice,
     check_number,
@@ -58,7 +58,15 @@ class Network:
         "layer", "Normalisation: LayerNorm or RMSNorm.", caption="norm: {}"
     )
     convolution: Convolution = setting(
-        "none", "Short causal convolution in every layer.", caption="convolution: {}"
+        "none",
+        "Short convolutions: over the tokens before, in every layer; or peg, over all "
+        "neighbours, once.",
+        caption="convolution: {}",
+    )
+    pool: Pool = setting(
+        "mean",
+        "What a classifier reads: the mean of all outputs, or that of a class token.",
+        caption="pool: {}",
     )
     length: int = setting(64, "Training length.", unit="tokens", low=1, high=1 << 20)
     lengths: Literal["scaled", "published"] = setting(

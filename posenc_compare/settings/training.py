@@ -31,6 +31,7 @@ class Training(Network, Setting):
 
     resumes: ClassVar[bool] = True
     placed: ClassVar[tuple[str, ...]] = ("corpus", "test_corpus")
+    late: ClassVar[tuple[str, ...]] = ("pool",)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -50,6 +51,18 @@ class Training(Network, Setting):
             raise ConfigError(
                 f"drop must be 0 or a step of {self.steps} at least, got {self.drop}",
                 field="drop",
+            )
+        if self.pool != Network.pool and self.network != "classifier":
+            raise ConfigError(
+                f"pool must be {Network.pool} for {self.task}, which trains no "
+                f"classifier, got {self.pool}; the task shapes would work",
+                field="pool",
+            )
+        if self.convolution == "peg" and self.network == "decoder":
+            raise ConfigError(
+                f"convolution must be causal for {self.task}, which trains a decoder, "
+                f"got peg; canon would work",
+                field="convolution",
             )
 
     @property

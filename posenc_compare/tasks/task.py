@@ -36,6 +36,14 @@ class Batch:
     weights: Tensor | None = None
     positions: Tensor | None = None
 
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Return rows and columns of an image; of a text, one row of its length."""
+        if self.positions is None or self.positions.shape[1:] != (2,):
+            return 1, self.tokens.shape[1]
+        rows, columns = (self.positions.amax(dim=0).long() + 1).tolist()
+        return rows, columns
+
     def positions_for(self, axes: int) -> Tensor:
         """Return the positions that a scheme of so many axes reads.
 

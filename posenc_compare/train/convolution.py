@@ -1,7 +1,7 @@
-"""Short convolutions in a layer of the decoder, which mix a token with those before it.
+"""Short convolutions in a network, which mix a token with its neighbours.
 
-They are no positional schemes and yet tell a network what came just before. So they
-are a setting of the network, crossed with any scheme.
+They are no positional schemes and yet tell a network what stands beside a token. So
+they are a setting of the network, crossed with any scheme.
 
 `canon`: Canon layers A, B, C and D (Allen-Zhu 2025, arXiv:2512.17351; public code
 facebookresearch/PhysicsLM4). Each adds to every channel a weighted sum of its last four
@@ -14,21 +14,32 @@ tensorgi/GRAPE, `model/kv_shift.py`, after Lin et al. 2025, arXiv:2503.02130, wh
 normalise keys as well, which is left out). The share is a sigmoid of the layer's input,
 one for each head. The first token keeps what its share leaves, in a text of one token
 too, where that code keeps all; so a text's beginning never depends on its length.
+
+`peg`: the position generator of CPVT (Chu et al. 2021, arXiv:2102.10882; the authors'
+code `gvt.py` of Meituan-AutoML/Twins was read, the paper was not). Behind the first
+layer, every channel gets a weighted sum of its 3 x 3 neighbours, with a bias. Beyond
+the edges is zero, from which a network can tell places. A text is one row. A class
+token takes no part. Weights start as in that code. A causal mask forbids it.
 """
+
+import math
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from posenc_compare.errors import ConfigError
 from posenc_compare.settings.setting import Convolution
 
 TAPS = 4  # tokens that a Canon layer sees
+NEAR = (3, 3)  # cells that `peg` sees
 
 
 class Still(nn.Module):
     """No convolution; the others change what they act on."""
 
     reach = 0  # tokens before that a perceptron sees through it
+    once = False  # whether the first layer alone has it
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -52,6 +63,13 @@ class Still(nn.Module):
 
     def hidden(self, x: Tensor) -> Tensor:
         """Return the perceptron's hidden channels, `(batch, seq, 4 width)`."""
+        return x
+
+    def behind(self, x: Tensor, sides: tuple[int, int]) -> Tensor:
+        """Return the output of the layer, `(batch, seq, width)`.
+
+        The last tokens are those of a grid of `sides`, row by row.
+        """
         return x
 
 
@@ -119,6 +137,32 @@ class KVShift(Still):
         return q, _shifted(k, of_keys), _shifted(v, of_values)
 
 
+class Peg(Still):
+    """A depthwise convolution over the grid behind the first layer."""
+
+    once = True
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__(width, heads)
+        self.taps = nn.Parameter(torch.empty(width, 1, *NEAR))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def start(self, generator: torch.Generator) -> None:
+        nn.init.normal_(self.taps, 0, math.sqrt(2 / math.prod(NEAR)), generator)
+
+    def behind(self, x: Tensor, sides: tuple[int, int]) -> Tensor:
+        before = x.shape[1] - math.prod(sides)
+        if before not in (0, 1):  # a class token
+            raise ConfigError(
+                f"peg: needs the tokens of a whole grid, got {x.shape[1]} on one of "
+                f"{sides[0]} x {sides[1]}; convolution=none would work"
+            )
+        own, cells = x.tensor_split([before], dim=1)
+        grid = cells.mT.unflatten(-1, sides)
+        mixed = F.conv2d(grid, self.taps, self.bias, padding=1, groups=len(self.taps))
+        return torch.cat([own, (grid + mixed).flatten(2).mT], dim=1)
+
+
 def _summed(x: Tensor, taps: Tensor) -> Tensor:
     """Add to every channel a weighted sum of its last values.
 
@@ -141,4 +185,5 @@ CONVOLUTIONS: dict[Convolution, type[Still]] = {
     "canon": Canon,
     "canon_a": CanonA,
     "kv_shift": KVShift,
+    "peg": Peg,
 }

@@ -17,7 +17,7 @@ from posenc_compare.attention import CAUSAL, Mask, Session
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 from posenc_compare.settings.seeds import stream_seed
-from posenc_compare.settings.setting import Convolution, Norm
+from posenc_compare.settings.setting import Convolution, Norm, Pool
 from posenc_compare.settings.training import NetworkKind
 from posenc_compare.train.convolution import CONVOLUTIONS, Still
 
@@ -38,7 +38,7 @@ class Layer(nn.Module):
         scheme: Scheme,
         heads: int,
         norm: Norm,
-        convolution: Convolution,
+        convolution: type[Still],
     ) -> None:
         super().__init__()
         self.heads = heads
@@ -51,7 +51,7 @@ class Layer(nn.Module):
         self.mlp_norm = NORMS[norm](width)
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
-        self.convolution = CONVOLUTIONS[convolution](width, heads)
+        self.convolution = convolution(width, heads)
 
     def forward(
         self, x: Tensor, session: Session, layer: int, first: int = 0
@@ -91,7 +91,8 @@ class Decoder(nn.Module):
     """A language model with tied input and output embeddings.
 
     Positions may have `axes` axes; a scheme of one axis always fits. An encoder has no
-    causal mask, and a classifier averages the outputs of one over all places.
+    causal mask. A classifier is an encoder that averages its outputs over all places,
+    or reads that of a class token, which stands before the others and has no position.
 
     Raises:
         ConfigError: if a scheme has other axes, or needs the causal mask that an
@@ -109,6 +110,7 @@ class Decoder(nn.Module):
         convolution: Convolution = "none",
         axes: int = 1,
         network: NetworkKind = "decoder",
+        pool: Pool = "mean",
     ) -> None:
         super().__init__()
         width = geometry.model_dim
@@ -130,11 +132,19 @@ class Decoder(nn.Module):
         self.own: Sequence[Scheme] = schemes
         self.schemes = nn.ModuleList(schemes)
         self.reading: Sequence[Scheme] = schemes
+        kind = CONVOLUTIONS[convolution]
         self.layers = nn.ModuleList(
-            Layer(width, schemes[i % len(schemes)], geometry.heads, norm, convolution)
+            Layer(
+                width,
+                schemes[i % len(schemes)],
+                geometry.heads,
+                norm,
+                Still if i and kind.once else kind,
+            )
             for i in range(layers)
         )
         self.final_norm = NORMS[norm](width)
+        self.class_token = nn.Parameter(torch.empty(width)) if pool == "class" else None
         self._initialise(seed)
 
     @property
@@ -181,6 +191,9 @@ class Decoder(nn.Module):
         """
         generator = torch.Generator().manual_seed(stream_seed("weights", seed))
         others = torch.Generator().manual_seed(stream_seed("convolution", seed))
+        if self.class_token is not None:  # as large as a token vector
+            draw = torch.Generator().manual_seed(stream_seed("class token", seed))
+            nn.init.normal_(self.class_token, 0, 1, draw)
         width = self.embedding.embedding_dim
         nn.init.normal_(self.embedding.weight, 0, width**-0.5, generator)
         for layer in self.layers:
@@ -201,6 +214,7 @@ class Decoder(nn.Module):
         positions: Tensor,
         generator: torch.Generator | None = None,
         first: int = 0,
+        sides: tuple[int, int] = (0, 0),
     ) -> Tensor:
         """Return logits of the token at each place.
 
@@ -210,11 +224,13 @@ class Decoder(nn.Module):
             generator: of position ids, where the scheme draws them.
             first: the place from which on logits are wanted. In the last layer the
                 places before it take part in attention alone.
+            sides: rows and columns of an image; of a text, one row of its length.
 
         Returns:
             `(batch, seq - first, vocabulary)`.
         """
-        return self.read(tokens, self.session(tokens, positions, generator), first)
+        session = self.session(tokens, positions, generator)
+        return self.read(tokens, session, first, sides)
 
     def session(
         self,
@@ -223,27 +239,44 @@ class Decoder(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Session:
         """Return the session of a forward pass; it reads ids, which no graph can."""
+        placed = None
+        if self.class_token is not None:
+            positions = torch.cat([positions[:1], positions])
+            placed = torch.arange(len(positions)) > 0
         session = Session(
             self.reading,
             positions,
             mask=self.mask,
             generator=generator,
             batch=len(tokens),
+            placed=placed,
         )
         session.send(tokens.device)
         return session
 
-    def read(self, tokens: Tensor, session: Session, first: int = 0) -> Tensor:
+    def read(
+        self,
+        tokens: Tensor,
+        session: Session,
+        first: int = 0,
+        sides: tuple[int, int] = (0, 0),
+    ) -> Tensor:
         """Return what `forward` does; torch.compile makes one graph of it."""
-        x = session.embed(self.embedding(tokens) * self.embedding.embedding_dim**0.5)
+        x = self.embedding(tokens) * self.embedding.embedding_dim**0.5
+        if self.class_token is not None:
+            own = self.class_token.expand(len(x), 1, -1).to(x.dtype)
+            x = torch.cat([own, x], dim=1)
+        x = session.embed(x)
         last = len(self.layers) - 1
-        start = 0 if self.averages else first
+        start = first if self.mask.causal else 0
         for number, layer in enumerate(self.layers):
             x = layer(x, session, number, start if number == last else 0)
+            x = layer.convolution.behind(x, sides)
         x = self.final_norm(x)
         if not self.averages:
-            return F.linear(x, self.embedding.weight)
-        logits = F.linear(x.mean(dim=1, keepdim=True), self.embedding.weight)
+            return F.linear(x[:, first - start :], self.embedding.weight)
+        pooled = x.mean(dim=1, keepdim=True) if self.class_token is None else x[:, :1]
+        logits = F.linear(pooled, self.embedding.weight)
         return logits.expand(-1, tokens.shape[1] - first, -1)
 
 

@@ -43,7 +43,8 @@ def evaluate(
         both = batch.tokens, batch.targets
         some, wanted = (sent(t[part], device) for t in both)
         with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
-            logits = model(some, positions, ids_of(start, "test"), first)
+            ids = ids_of(start, "test")
+            logits = model(some, positions, ids, first, batch.sides)
         # As many places as ever: for a few, torch would round the losses otherwise.
         logits = F.pad(logits, (0, 0, first, 0))
         if score == "accuracy":

@@ -108,7 +108,7 @@ class Trainer:
         ids = ids_of(setting.seed, step)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
             session = self.model.session(tokens, positions, ids)
-            logits = self.read(tokens, session)
+            logits = self.read(tokens, session, sides=batch.sides)
         logits = logits.float().reshape(-1, logits.shape[-1])
         if batch.weights is None:
             return F.cross_entropy(logits, targets)
@@ -220,6 +220,7 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         setting.convolution,
         facts.get("axes", 1),
         setting.network,
+        setting.pool,
     )
     model.to(setting.device)
     trainer = Trainer(model, task, setting)

@@ -1,20 +1,22 @@
 """Convolutions of the decoder against their formulas, written place by place."""
 
 import math
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import pytest
 import torch
 
+from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.setting import Convolution
-from posenc_compare.train.convolution import TAPS, Canon, CanonA, KVShift, Still
+from posenc_compare.train.convolution import TAPS, Canon, CanonA, KVShift, Peg, Still
 from posenc_compare.train.decoder import Decoder
 
 T = TypeVar("T", bound=Still)
 
 WIDTH, HEADS, SEQ = 8, 2, 9
 GEOMETRY = Geometry(model_dim=WIDTH, heads=HEADS, length=16)
+CAUSAL = [name for name in get_args(Convolution) if name != "peg"]
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -108,7 +110,67 @@ def test_shares_of_half_precision_are_exact_but_for_the_score(
         assert torch.equal(got[number + 1], wanted.to(dtype))
 
 
-@pytest.mark.parametrize("name", get_args(Convolution))
+@pytest.mark.parametrize("class_token", [False, True])
+@pytest.mark.parametrize("sides", [(3, 4), (1, 5), (2, 1)])
+def test_peg_adds_a_sum_of_neighbours_to_every_cell(
+    sides: tuple[int, int], class_token: bool
+) -> None:
+    peg, (rows, columns) = made(Peg).requires_grad_(False), sides
+    torch.nn.init.normal_(peg.bias, generator=torch.Generator().manual_seed(2))
+    x = normal(2, rows * columns + class_token, WIDTH)
+    got = peg.behind(x, sides)
+    for image, out in zip(x, got, strict=True):
+        cells = image[class_token:].detach().unflatten(0, sides)
+        wanted = [
+            [
+                float(cells[r, c, d])
+                + float(peg.bias[d])
+                + math.fsum(
+                    float(peg.taps[d, 0, 1 + down, 1 + right])
+                    * float(cells[r + down, c + right, d])
+                    for down in (-1, 0, 1)
+                    for right in (-1, 0, 1)
+                    if 0 <= r + down < rows and 0 <= c + right < columns
+                )
+                for d in range(WIDTH)
+            ]
+            for r in range(rows)
+            for c in range(columns)
+        ]
+        close(out[class_token:], wanted)
+        assert out[:class_token].equal(image[:class_token])
+
+
+def test_peg_refuses_tokens_that_are_no_grid() -> None:
+    with pytest.raises(ConfigError, match="whole grid, got 9 on one of 2 x 3"):
+        made(Peg).behind(normal(1, SEQ, WIDTH), (2, 3))
+
+
+@pytest.mark.parametrize("network", ["encoder", "classifier"])
+def test_peg_acts_once_behind_the_first_layer(network: Any) -> None:
+    """Without positions the network hears of places, and sees the whole grid."""
+    model = Decoder(
+        Variant("nope"), 2, GEOMETRY, seed=0, convolution="peg", network=network
+    ).eval()
+    own = [name for name in model.state_dict() if "convolution" in name]
+    assert own == [f"layers.0.convolution.{part}" for part in ("taps", "bias")]
+    tokens = torch.randint(256, (1, 12), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        whole, tall, swapped = (
+            model(t, torch.arange(12), sides=sides)
+            for t, sides in (
+                (tokens, (3, 4)),
+                (tokens, (4, 3)),
+                (tokens.flip(1), (3, 4)),
+            )
+        )
+        part = model(tokens, torch.arange(12), first=5, sides=(3, 4))
+    torch.testing.assert_close(part, whole[:, 5:])
+    for other in (tall, swapped):
+        assert not torch.allclose(other, whole, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CAUSAL)
 def test_no_token_sees_the_future_and_neighbours_tell_places(name: Convolution) -> None:
     """NoPE's first layer hears of order where keys are mixed with those before."""
     model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0, convolution=name).eval()
@@ -124,7 +186,7 @@ def test_no_token_sees_the_future_and_neighbours_tell_places(name: Convolution) 
     assert heard == (name != "none")
 
 
-@pytest.mark.parametrize("name", get_args(Convolution))
+@pytest.mark.parametrize("name", CAUSAL)
 @pytest.mark.parametrize("first", [0, 1, 5, 8])
 def test_the_last_places_are_those_of_all(name: Convolution, first: int) -> None:
     model = Decoder(Variant("rope"), 2, GEOMETRY, seed=0, convolution=name)
@@ -146,11 +208,11 @@ def test_a_convolution_leaves_the_other_weights_as_they_are(name: Convolution) -
     assert all(torch.equal(mixed[part], value) for part, value in plain.items())
     own = {part: value for part, value in mixed.items() if part not in plain}
     assert bool(own) == (name != "none")
-    for value in own.values():
-        assert value.std() > 0
-        if name != "kv_shift":
+    for part, value in own.items():
+        assert (value.std() > 0) != part.endswith("bias")
+        if name.startswith("canon"):
             assert value.abs().max() <= 0.5
-    if own:
+    if own and name != "peg":  # which the first layer alone has
         first, second = (f"layers.{i}.convolution" for i in (0, 1))
         part = next(iter(own)).removeprefix(f"{first}.")
         assert not torch.equal(own[f"{first}.{part}"], own[f"{second}.{part}"])

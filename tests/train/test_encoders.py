@@ -8,6 +8,7 @@ import pytest
 import torch
 from support.schemes import AXES
 
+from posenc_compare.attention import Mask, Session
 from posenc_compare.errors import ConfigError
 from posenc_compare.measures.extrapolation import extrapolation
 from posenc_compare.records.cells import Cell
@@ -54,6 +55,52 @@ def test_a_classifier_averages_what_an_encoder_outputs() -> None:
     expected = each.double().mean(dim=1, keepdim=True).expand(whole.shape)
     torch.testing.assert_close(whole.double(), expected, rtol=0, atol=1e-5)
     assert logits("classifier", TOKENS, first=5).equal(whole[:, 5:])
+
+
+@pytest.mark.parametrize(("name", "sees"), [("rope_2d", True), ("swin", False)])
+def test_a_classifier_may_read_a_class_token(name: str, sees: bool) -> None:
+    """It has no position, and yet sees those of keys that are rotated."""
+    grid = torch.cartesian_prod(torch.arange(4), torch.arange(4))
+    made = [
+        Decoder(Variant(name), 1, GEOMETRY, 0, 9, axes=2, network="classifier", pool=p)
+        for p in ("class", "mean")
+    ]
+    own, plain = (model.state_dict() for model in made)
+    assert {*own} - {*plain} == {"class_token"}
+    assert all(own[name].equal(value) for name, value in plain.items())
+    model = made[0]
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.own[0].parameters():
+            parameter.normal_(generator=draw)
+        got = model(TOKENS, grid)
+        tokens = model.embedding(TOKENS) * GEOMETRY.model_dim**0.5
+        x = torch.cat([own["class_token"].expand(2, 1, -1), tokens], dim=1)
+        ids = torch.cat([grid.new_tensor([[99, 99]]), grid])  # which is not read
+        session = Session(
+            model.own, ids, placed=torch.arange(17) > 0, mask=Mask(causal=False)
+        )
+        (layer,) = model.layers
+        out = model.final_norm(layer(session.embed(x), session, 0))[:, 0]
+        wanted = out @ model.embedding.weight.mT
+        moved = model(TOKENS.flip(1), grid)
+    torch.testing.assert_close(got, wanted[:, None].expand(got.shape))
+    assert torch.allclose(moved, got, atol=1e-5) != sees
+
+
+@pytest.mark.parametrize(
+    ("task", "words", "message"),
+    [
+        ("copy", {"pool": "class"}, "pool must be mean for copy, .* got class"),
+        ("masked", {"pool": "class"}, "pool must be mean for masked"),
+        ("copy", {"convolution": "peg"}, "must be causal for copy, .* got peg; canon"),
+    ],
+)
+def test_what_a_network_cannot_have_is_refused(
+    task: str, words: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Training(task=task, **words)
 
 
 @pytest.mark.parametrize("name", ["fox", "string_rope"])
