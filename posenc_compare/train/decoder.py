@@ -14,6 +14,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.attention import CAUSAL, Mask, Session
+from posenc_compare.attention.ids import check_placed
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 from posenc_compare.settings.seeds import stream_seed
@@ -96,7 +97,7 @@ class Decoder(nn.Module):
 
     Raises:
         ConfigError: if a scheme has other axes, or needs the causal mask that an
-            encoder lacks.
+            encoder lacks, or the position that a class token lacks.
     """
 
     def __init__(
@@ -128,6 +129,8 @@ class Decoder(nn.Module):
         self.averages = network == "classifier"
         for scheme in schemes:
             check_causal(scheme, self.mask, network)
+            if pool == "class":
+                check_placed(scheme)
         self.embedding = nn.Embedding(vocabulary, width)
         self.own: Sequence[Scheme] = schemes
         self.schemes = nn.ModuleList(schemes)

@@ -118,6 +118,13 @@ def test_schemes_that_need_the_mask_are_refused_by_name(
     )
 
 
+def test_schemes_that_count_tokens_are_refused_beside_a_class_token() -> None:
+    setting = Training(task="shapes", pool="class", **SMALL)
+    record = compute(Cell(Variant("log_length"), "cost", setting, 1), Progress())
+    assert record.status == "unsupported"
+    assert "needs a position for every token, since it counts tokens" in record.error
+
+
 def test_inside_is_refused_where_there_is_no_causal_mask() -> None:
     with pytest.raises(ConfigError, match=r"^inside must be .* masked"):
         plan_comparison("rope", "inside", tasks="copy,masked")
