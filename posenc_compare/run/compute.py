@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from posenc_compare.attention.ids import check_placed
 from posenc_compare.errors import (
     ConfigError,
     CorpusError,
@@ -46,6 +47,7 @@ from posenc_compare.variants import Variant
 FRAMES = 20  # calls of a traceback that a record keeps
 HALF = ("bfloat16", "float16")  # where overflow is a finding
 BUILDING = {Variant.build.__code__, check_axes.__code__, check_causal.__code__}
+BUILDING |= {check_placed.__code__}
 
 
 def compute(cell: Cell, progress: Progress) -> Record:
