@@ -33,8 +33,8 @@ def recommend(
 ) -> None:
     """Recommend a scheme for one of six cases, with the evidence.
 
-    The text is that of docs/which-one.md. Scores of the schemes that it names follow,
-    where the preset `quick` has reference records of them.
+    The text is that of docs/which-one.md. Below it are the scores in the preset `quick`
+    of those schemes in the text that have reference records.
     """
     sections = sections_of(page())
     if not case:

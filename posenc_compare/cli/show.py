@@ -59,8 +59,8 @@ def show_(
     """Print the code of each position or distance.
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
-    Most other schemes have a code for each distance. It is what the scheme makes of a
-    key of ones, followed by the bias of each head.
+    Most other schemes have a code for each distance: an all-ones key after the scheme
+    has transformed it, followed by the bias of each head.
     """
     check_value("positions", positions)
     check_value("width", width)
