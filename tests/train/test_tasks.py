@@ -156,6 +156,7 @@ def test_documents_are_those_of_the_longest_test(documents: Any) -> None:
     ("name", "length", "works"),
     [
         *(("grid_lookup", 10, 16), ("grid_lookup", 17, 20), ("passkey", 8, 9)),
+        ("lookahead", 3, 4),
         *(("addition", 4, 5), ("copy", 1, 2), ("recall", 2, 3)),
     ],
 )
@@ -448,6 +449,10 @@ def keyed(tokens: list[int]) -> dict[int, int]:
     return {ask + i: tokens[here + 1 + i] for i in range(4)}
 
 
+def later(tokens: list[int]) -> dict[int, int]:
+    return {place - 3: token for place, token in enumerate(tokens) if place >= 3}
+
+
 def composed(state: tuple[int, ...], token: int) -> tuple[int, ...]:
     move = PERMUTATIONS[token]
     return tuple(move[state[i]] for i in range(3))
@@ -489,6 +494,7 @@ SOLVERS = {
     "counting": solve(counts_so_far),
     "flip_flop": solve(last_written),
     "grid_lookup": diagonal,
+    "lookahead": solve(later),
     "parity": running(0, lambda odd, bit: odd ^ bit),
     "passkey": solve(keyed),
     "recall": solve(looked_up),
