@@ -69,10 +69,10 @@ NOTED = {
     "mamba": ("nope", "has no attention"),
     "zamba": ("nope", "layers other than attention"),
     "nanochat": ("rope:layout=half", "equals the scheme at negated positions"),
-    "blt": ("n/a", "several products of queries and keys, turned differently"),
+    "blt": ("n/a", "several products of queries and keys, rotated differently"),
     "xlnet": ("n/a", "depends on the content of tokens"),
     "musicgen": ("sinusoidal:layout=t2t", "cosines come before sines"),
-    "reformer": ("n/a", "in a way that no reader here finds"),
+    "reformer": ("n/a", "in a way that this command does not find"),
 }
 # Kind and labels of other positions than rotary ones, and some numbers.
 OTHERS: dict[str, tuple[str, list[str], dict[str, Any]]] = {

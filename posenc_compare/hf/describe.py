@@ -32,7 +32,7 @@ TOKEN = 5  # of a text of equal tokens
 SAME = 1e-6  # of outputs, in parts of the largest
 ORDERED = "has layers other than attention, which see the order of tokens"
 WITHOUT = "has no attention; its layers see the order of tokens"
-UNKNOWN = "places tokens in a way that no reader here finds"
+UNKNOWN = "encodes positions in a way that this command does not find"
 
 
 def describe(config: PreTrainedConfig) -> list[Described]:

@@ -372,7 +372,7 @@ def rotations(
             for i in range(min(counts))
         ]
         if len(counts) > 1 or not all(alike(made[0], one) for one in made):
-            fault = "has several products of queries and keys, turned differently"
+            fault = "has several products of queries and keys, rotated differently"
             made = [Rotation(layer, made[0].width, fault=fault)]
         found.append(replace(made[0], scale=start.scales.get(layer)))
     return found

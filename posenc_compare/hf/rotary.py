@@ -257,7 +257,7 @@ def _proved(row: Described, numbers: tuple[int, ...], model: Any) -> Described:
         why = str(error) if known else "hf.apply fails on this model"
         return replace(row, note=f"logits not compared: {why}")
     if not off <= PROVED and found[max(numbers)] <= PROVED:
-        why = f"logits not compared but under the last layer: {DEEP}"
+        why = f"logits compared only with the scheme in the last layer: {DEEP}"
         return replace(row, logits_off=found[max(numbers)], note=why)
     if not off <= PROVED:
         why = f"{row.variant.label} moves the logits by {off:.1e} of the largest"

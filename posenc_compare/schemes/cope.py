@@ -1,8 +1,8 @@
 """Contextual position encoding (CoPE).
 
-The distance to a key is counted by content: each token from the key to the query
-counts as much as a gate, opened by query and token, lets it. The query is compared
-with trained vectors of the whole distances and interpolated between them.
+The distance to a key is a sum of gates: each token from the key to the query adds a
+number between 0 and 1, computed from the query and that token. The query is multiplied
+by one trained vector for each whole distance, and the products are interpolated.
 
 Formula: logit + `q_i e(place)`, `place = sum of sigmoid(logit(i, t)), t = j ... i`.
 Source: Golovneva et al. 2024, arXiv:2405.18719; gates, clamping, initial values and

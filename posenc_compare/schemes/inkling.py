@@ -1,7 +1,8 @@
 """Inkling's bias of content and distance.
 
 Every token mixes a few trained profiles of the distance, with weights of its own for
-each head. The mixture is added to its logits of earlier keys, up to a reach.
+each head. The mixture is added to its logits for its own key and earlier ones, up to a
+reach.
 
 Formula: `bias[h, i, j] = sum_m r_h(x_i)[m] P[m, i - j]` for `0 <= i - j < reach`, and 0
 for other keys, where `r_h(x) = W_h x`, and P are `rank` profiles for all heads.

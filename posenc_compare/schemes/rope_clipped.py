@@ -3,8 +3,8 @@
 Rotates queries and keys as RoPE does, except that the slowest pairs of channels rotate
 more slowly still, down to the last, which stands still.
 
-Formula: pair m rotates by `p * base ** (-2 m / d) * c(m)`. c is 1; of the slowest n
-pairs it is `(1 + cos(pi i / (n - 1))) / 2`, i from 0 to n - 1, or 0 if clip=hard.
+Formula: pair m rotates by `p * base ** (-2 m / d) * c(m)`. c is 1, but for the slowest
+n pairs it is `(1 + cos(pi i / (n - 1))) / 2`, i from 0 to n - 1, or 0 if clip=hard.
 Source: Li et al. 2026, arXiv:2602.05258; the rule is that of the authors' code
 (hrlics/CoPE, modeling_cope.py and the copy that trains).
 Unverified: how many pairs. The code clips 20 of 64. Notes of others on the paper speak

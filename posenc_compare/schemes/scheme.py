@@ -527,7 +527,9 @@ class Scheme(nn.Module):
     def draw(
         self, positions: Tensor, generator: torch.Generator | None
     ) -> Tensor | None:
-        """Return what else is drawn for a pass; all layers find it in `call.drawn`.
+        """Return random numbers for a pass, or the size of an image, or None.
+
+        All layers find it in `call.drawn`.
 
         Args:
             positions: the ids of the layers, as `positions` left them.

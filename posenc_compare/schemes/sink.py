@@ -1,7 +1,7 @@
 """Attention sinks: a trained logit a head that no key has.
 
 The softmax runs over the keys and one number more, whose weight is dropped. So a head
-may look at nothing, and the weights of few keys are smaller than those of many.
+may attend to nothing, and the weights of few keys sum to less than those of many.
 
 Formula: `w_ij = exp(z_ij) / (exp(s_h) + sum_k exp(z_ik))`.
 Source: Xiao et al. 2023, arXiv:2309.17453, for the sink; that it is one trained number
