@@ -59,6 +59,10 @@ def attention(
     Keys belong to another text if `mask` has `query_segments`, or if the positions
     of the queries are not those of the last keys.
 
+    The hooks `positions`, `draw` and `embed` are not called. A scheme that reads the
+    size of an image takes every image for one of the trained size; a `Session` tells
+    it the size.
+
     Args:
         q: `(batch, heads, query, head_dim)` queries, as projected.
         k: `(batch, key_heads, key, head_dim)` keys, as projected. `key_heads` must

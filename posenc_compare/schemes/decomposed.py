@@ -125,4 +125,10 @@ class Decomposed(Scheme):
             got = int(away.abs().where(~inside, 0).max())
             limit = int(side.max())
             between = "rows or columns between two cells"
-            raise UndefinedPositionError(self.name, limit, got, between)
+            raise UndefinedPositionError(
+                self.name,
+                limit,
+                got,
+                between,
+                "a Session, which reads the image's size,",
+            )

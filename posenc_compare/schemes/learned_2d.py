@@ -102,7 +102,12 @@ class Learned2d(Scheme):
             return
         for axis, side in enumerate(self.table.shape[:2]):
             for place in places[..., axis][~inside[..., axis]].tolist():
-                raise UndefinedPositionError(self.name, side, math.floor(place))
+                raise UndefinedPositionError(
+                    self.name,
+                    side,
+                    math.floor(place),
+                    advice="ids from 0 in a Session, which reads the image's size,",
+                )
 
 
 def _kernel(distance: Tensor, resize: str) -> Tensor:

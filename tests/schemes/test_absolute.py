@@ -562,7 +562,7 @@ class TestLearned2d(EmbedTests):
     @pytest.mark.parametrize("cell", [(-1, 0), (5, 0), (0, -2), (0, 7)])
     def test_cells_off_the_table_are_an_error(self, cell: tuple[int, int]) -> None:
         x, places = torch.zeros(1, 2, 8).double(), torch.tensor([[1, 1], cell])
-        said = f"learned_2d: positions must be from 0 to 4, got {sum(cell)}"
+        said = f"learned_2d: positions must be from 0 to 4, got {sum(cell)}; ids from 0"
         with pytest.raises(UndefinedPositionError, match=said):
             self.make().embed(x, places)
 

@@ -661,7 +661,7 @@ class TestDecomposed(LogitTests):
 
     @pytest.mark.parametrize("cell", [(5, 0), (0, 5), (-5, 2)])
     def test_cells_beyond_the_image_are_an_error(self, cell: tuple[int, int]) -> None:
-        x, said = normal(1, HEADS, 2, WIDTH), "^decomposed: rows or columns .* got 5"
+        x, said = normal(1, HEADS, 2, WIDTH), "^decomposed: rows .* got 5; a Session, "
         places = torch.tensor([[0, 0], cell])
         with pytest.raises(UndefinedPositionError, match=said):
             attention(x, x, x, scheme=self.drawn(), positions=places)
