@@ -211,6 +211,6 @@ def _parameters(scheme: "Scheme") -> str:
     if not parts:
         return "none"
     return (
-        f"{' and '.join(parts)} {where}, with model_dim "
+        f"{' and '.join(parts)} {where}, with the default sizes: model_dim "
         f"{sizes.model_dim}, {sizes.heads} heads, length {sizes.length}"
     )

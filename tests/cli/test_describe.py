@@ -102,7 +102,7 @@ def test_a_paper_is_cited_once_if_it_is_known() -> None:
         ("fox", "Causal only: yes\n"),
         (
             "fox",
-            "Parameters: 4104 trained in each layer, with model_dim "
+            "Parameters: 4104 trained in each layer, with the default sizes: model_dim "
             "512, 8 heads, length 512\n",
         ),
         ("dape", "what the tokens are; all heads at once\n"),
