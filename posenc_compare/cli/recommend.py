@@ -9,7 +9,7 @@ import typer
 
 from posenc_compare.cli.console import show, show_parts, tell
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import hint
+from posenc_compare.validate import near
 
 CASES = {
     "language": "A new language model",
@@ -46,9 +46,15 @@ def recommend(
         print_markdown(sections[LARGE])
         return
     if case not in CASES:
+        words = {
+            word: name
+            for name, heading in CASES.items()
+            for word in (*heading.lower().split(), name)
+        }
+        meant = " or ".join(dict.fromkeys(words[word] for word in near(case, words)))
         raise ConfigError(
             f"case must be one of {', '.join(CASES)}, got {case[:40]!r}"
-            f"{hint(case, CASES)}"
+            + (f"; did you mean {meant}?" if meant else "")
         )
     from posenc_compare.cli.rank import reference_records
     from posenc_compare.show.scorecard import scorecard

@@ -198,6 +198,7 @@ def test_wrong_options(posenc, words: list[str], message: str) -> None:
         ("describe uniqueness:x=1", "no scheme, measure, task or plot is 'uniqueness"),
         ("recommend extnd", "must be one of language"),
         ("recommend extnd", "did you mean extend?"),
+        ("recommend images", "did you mean grid?"),
         ("reproduce flipflop", "got 'flipflop'; did you mean flip_flop?"),
         ("rank rope --preset gpu", "preset must have reference records, got gpu"),
         ("measure --set steps=3", "steps must be left out of this command; "),
