@@ -96,7 +96,14 @@ def _code_of(
     from posenc_compare.measures.probe import Probe
 
     label = (variant := labelled(name)).label
-    if not heads and SCHEMES.entry(variant.name).facts["family"] == "rotary":
+    facts = SCHEMES.entry(variant.name).facts
+    if (axes := facts.get("axes", 1)) > 1:
+        raise ConfigError(
+            f"{label}: must have positions of one axis, got {axes}; `measure "
+            f"--measures portrait --schemes {variant.name} --set "
+            f"grid={'x'.join('8' * axes)}` draws a map"
+        )
+    if not heads and facts["family"] == "rotary":
         heads = 1  # all heads rotate alike, each by as many pairs as it has
     heads = heads or math.gcd(HEADS, width)
     probe = Probe(width=width, heads=heads, positions=positions)

@@ -188,7 +188,7 @@ def test_wrong_options(posenc, words: list[str], message: str) -> None:
         ("show fox", "fox: has no code of a position or distance alone"),
         ("show sinusoidal --width 7", "the width must be even, got 7"),
         ("show learned --length 4", "positions must be from 0 to 3, got 15"),
-        ("show rope_2d", "needs positions of 2 axes, got 1"),
+        ("show rope_2d", "--schemes rope_2d --set grid=8x8` draws a map"),
         ("show nope --positions 1", "positions must be a whole number from 2"),
         ("show nope --positions 1000000", "`--positions 524288` would work"),
         ("show rope --steps 3", "No such option: --steps"),
