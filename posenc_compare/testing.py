@@ -35,7 +35,7 @@ def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Test], T
         A decorator for a test with one argument, `conform`. Calling `conform()` runs
         the check. If the check fails, it raises AssertionError with the expected and
         the actual result. It skips a check that does not apply to the scheme, and
-        xfails a fault that the scheme declares in `known_faults`.
+        xfails a deviation that the scheme declares in `known_faults`.
     """
 
     def parametrize(test: Test) -> Test:

@@ -62,12 +62,12 @@ def row(name: str, written: list[str]) -> str:
 def checks(scheme: Scheme) -> str:
     """Return how many conformance checks pass, and why others do not.
 
-    `tests/test_conformance.py` runs them: all pass but known faults, and the check that
-    looks at one head alone, where heads are mixed.
+    `tests/test_conformance.py` runs them: all pass but declared deviations, and the
+    check that looks at one head alone, where heads are mixed.
     """
     faults, mixes = len(scheme.facts.known_faults), scheme.facts.mixes_heads
     said = [str(len(CHECKS) - faults - mixes)]
-    said += [f"{faults} known fault{'s' * (faults > 1)}"] * bool(faults)
+    said += [f"{faults} declared deviation{'s' * (faults > 1)}"] * bool(faults)
     said += ["1 does not apply"] * mixes
     return ", ".join(said)
 

@@ -397,7 +397,8 @@ class Facts:
         hides: True if it hides keys that the mask shows.
         window: how many tokens its layer lets a query see, itself included, unless the
             mask has a narrower window. None: no limit.
-        known_faults: conformance checks that the scheme fails, each with the reason.
+        known_faults: declared deviations: conformance checks that the scheme fails on
+            purpose, each with the reason.
     """
 
     per_layer: bool = False
