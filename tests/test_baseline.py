@@ -71,6 +71,12 @@ def test_seeds_that_one_lacks_are_not_compared_and_reasons_stay() -> None:
     assert curves.lines[-1] == "without a number: shaw"
     assert "6/6" in curves.body[0][1]
     assert curves.body[1][1] == "not defined"
+    curves, _ = tables(records, "nope")
+    assert curves.lines[1] == "n/a: nope has no number at 8, 16 (not defined)"
+    later = [one for one in made(8) if one["spec"]["setting"]["seed"] == 7]
+    others = [one for one in records if one["label"] != "alibi"]
+    curves, _ = tables([*others, *(one for one in later if one["label"] == "alibi")])
+    assert curves.body[0][1] == "no common seed"
 
 
 def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(

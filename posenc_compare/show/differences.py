@@ -113,6 +113,7 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                         f"{better} is better; p: step-down max-T test of all schemes "
                         f"against the baseline, adjusted within a column; "
                         f"* p ≤ {ALPHA:g}",
+                        *_without_baseline(columns, baseline),
                         *_without_p(cells),
                         *without_number(
                             [one for one in some if one.measure == columns[0].measure],
@@ -165,9 +166,22 @@ def _cells(
     if baseline in means and means[baseline].n:
         compared = differences(means[baseline], [means[k] for k in known])
         for label, one in zip(known, compared, strict=True):
+            found[label] = Cell(note="no common seed")
             if len(one.values):
                 found[label] = one.cell(better)
     return found
+
+
+def _without_baseline(columns: list[Column], baseline: str) -> list[str]:
+    """Return a line on the columns where the baseline has no number, if any."""
+    reasons: dict[str, list[str]] = {}
+    for column in columns:
+        mean = column.means.get(baseline)
+        if mean is None or not mean.n:
+            note = mean.note if mean else "not measured"
+            reasons.setdefault(note, []).append(column.name)
+    parts = [f"at {', '.join(names)} ({note})" for note, names in reasons.items()]
+    return [f"n/a: {baseline} has no number {'; '.join(parts)}"] if parts else []
 
 
 def _without_p(columns: list[dict[str, Cell]]) -> list[str]:
