@@ -576,6 +576,9 @@ def test_clock_hands_point_where_the_angles_say() -> None:
         "pair 1\n62.8 positions",
         "pair 2\nno rotation",
     ]
+    axes: Any = figure.axes[0]
+    assert (axes.get_theta_offset(), axes.get_theta_direction()) == (0, 1)
+    assert "turn anticlockwise" in figure.legends[0].get_title().get_text()
 
 
 def test_sinusoids_have_clock_hands_and_equal_rows_are_one() -> None:

@@ -26,13 +26,14 @@ ROUND = 2e-3  # of a radius; records keep four digits of a number
     "clock_hands",
     order=80,
     caption="How far a scheme rotates pairs of channels at the first positions: of "
-    "queries and keys, or of the vector it adds; above, the positions of a rotation.",
+    "queries and keys, or of the vector it adds; above, the positions of a rotation. "
+    "Hands start on the right and turn anticlockwise.",
 )
 def draw_clock_hands(records: list[Record]) -> Figure | None:
     """Draw angles as clock hands, a row per scheme, from fast to slow pairs.
 
     Later positions have longer hands, so that those of slow pairs do not hide each
-    other. Angles run against the clock from the right, as in mathematics.
+    other. Angles run anticlockwise from the right, as in mathematics.
     """
     import seaborn as sns
 
@@ -68,7 +69,7 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
             axes.set(ylim=(0, 1.05), xticks=[], yticks=[])
             axes.spines["polar"].set_color(FAINT)
     hands = {str(i): Line2D([], [], color=one) for i, one in enumerate(colours)}
-    legend_below(figure, hands, title="position")
+    legend_below(figure, hands, title="position; hands turn anticlockwise")
     note_seed(figure, chosen, "before training")
     return figure
 
