@@ -153,9 +153,11 @@ def test_titles_count_the_cells_seeds_and_documents_behind_them(show: Show) -> N
     assert costs.title.endswith("2 seeds; 0 of 1 cells ok, 1 lost)")
     assert probes.title.endswith("0 of 2 cells ok, 1 lost, 1 unsupported)")
     assert rest.title.endswith("(2 of 6 cells ok, 1 failed, 2 lost, 1 unsupported)")
-    grids = [record(label, grid=grid) for label, grid in (("a", "4x4"), ("b", "2x8"))]
-    assert show(grids[:1])[0].title.startswith("Measures without training on a grid of")
-    assert show(grids)[0].title.startswith("Measures without training (")
+    grids = [record(k, width=16, grid=g) for k, g in (("a", "4x4"), ("b", "2x8"))]
+    sizes = "width 16, 4 heads, 512 positions, sequences of 64 tokens, float64"
+    for some, grid in ((grids[:1], ", grid 4x4"), (grids, "")):
+        said = f"Measures without training ({sizes}{grid}; 1 seed; "
+        assert show(some)[0].title.startswith(said)
 
 
 # Means.

@@ -58,6 +58,12 @@ def training_of(records: Iterable[Record]) -> str:
     return f"{_sizes(made, shared)}; {seeds_of(made)}"
 
 
+def sizes_untrained(records: Iterable[Record]) -> str:
+    """Return the sizes that all measures without training share; empty for none."""
+    made = [record for record in records if record.spec.kind == "probe"]
+    return _sizes(made, shared_facts([record.spec.setting for record in made]))
+
+
 def short_setting(records: Iterable[Record]) -> str:
     """Return what all records share in few words, and the number of their seeds.
 

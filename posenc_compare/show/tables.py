@@ -25,7 +25,6 @@ from posenc_compare.records.quantities import (
     has_note,
 )
 from posenc_compare.records.record import Record
-from posenc_compare.records.sanitize import clean
 from posenc_compare.show import frame, ranking
 from posenc_compare.show.format import Cell, Table, as_csv, as_markdown
 from posenc_compare.show.frame import Frame, Mean, by_scheme, of_quantity
@@ -33,7 +32,7 @@ from posenc_compare.show.latex import as_latex
 from posenc_compare.show.ranking import Column
 from posenc_compare.show.retrieval import retrieval_tables
 from posenc_compare.show.scorecard import scorecard
-from posenc_compare.show.setting import SEVERAL, coverage, texts_of
+from posenc_compare.show.setting import SEVERAL, coverage, sizes_untrained, texts_of
 from posenc_compare.show.tasks import AREA, by_task, page_name, prefix, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL
 from posenc_compare.validate import check_folder
@@ -164,7 +163,7 @@ class Part:
                     found += self.curve(view, measure, read)
                 elif isinstance(view, Headline):
                     headlines.append(self.headline(view, measure))
-        title = f"{self.start}{TITLES[self.kind]}{_grid(self.records)}"
+        title = f"{self.start}{TITLES[self.kind]}"
         parts = [headlines[i : i + COLUMNS] for i in range(0, len(headlines), COLUMNS)]
         for i, part in enumerate(parts, 1):
             number = f", {i} of {len(parts)}" if len(parts) > 1 else ""
@@ -280,14 +279,6 @@ def without_number(records: list[Record], shown: Collection[str]) -> list[str]:
     return [f"without a number: {', '.join(labels)}"] if labels else []
 
 
-def _grid(records: list[Record]) -> str:
-    """State the grid that all records were made on, if it is one."""
-    grids = {record.spec.setting.get("grid", "") for record in records}
-    if len(grids) != 1 or grids == {""}:
-        return ""
-    return f" on a grid of {clean(str(*grids), 40)}"
-
-
 def layout(
     title: str,
     columns: list[Column],
@@ -342,6 +333,7 @@ def layout(
             shown = label in own
             row.append(frame.cell_of(own[label], label in top) if shown else Cell())
     seeds = len({record.spec.seed for record in records})
+    notes = [sizes_untrained(behind), _spread(seeds, columns), coverage(behind)]
     return Table(
         title,
         ["scheme", *(column.heading or column.name for column in columns)],
@@ -349,7 +341,7 @@ def layout(
         seeds,
         (*lines, *(line for some in below.values() for line in some)),
         frozenset(measures),
-        f"{_spread(seeds, columns)}; {coverage(behind)}",
+        "; ".join(filter(None, notes)),
         below,
     )
 

@@ -91,7 +91,8 @@ def test_a_grid_compares_the_schemes_of_its_axes(posenc, tmp_path: Path) -> None
         "left out: cost, extrapolation; networks are trained on text",
     ]
     assert "adds no code to tokens" in done.stdout
-    assert "Measures without training on a grid of 4x5, 1 of 4 (" in done.stdout
+    sizes = "width 64, 4 heads, 20 positions, sequences of 20 tokens, float64, grid 4x5"
+    assert f"Measures without training, 1 of 4 ({sizes}; 1 seed; " in done.stdout
     posenc("plot", tmp_path, "--plots", "grid_maps", "--format", "svg")
     maps = (tmp_path / "grid_maps.svg").read_text()
     for scheme in ("alibi_2d", "rope_2d", "sinusoidal_2d"):
