@@ -301,6 +301,9 @@ def test_what_was_made_elsewhere_shares_no_mean(
     told = labelled(made, said.append)
     assert shown in told[2].label
     assert sorted(summary(told)["n"]) == [1, 2]
+    made.append(record(seed=3, status="failed"))
+    made[3]["provenance"] |= made[2]["provenance"]
+    assert labelled(made)[3].label == told[2].label
     assert bool(said) is shown.startswith("cpu")
 
 
@@ -319,6 +322,8 @@ def test_schemes_of_two_processors_stand_side_by_side_and_a_line_says_so() -> No
         time = {**one["quantities"]["gain"], "name": "time", "repeatable": False}
         one["quantities"]["time"] = time
         one["rows"].append(row(2.0, quantity="time"))
+    made.append(record("nope", seed=2, status="failed"))
+    made[-1]["provenance"]["arithmetic"] = "AVX2"
     labels = {one.label for one in labelled(made, said.append)}
     assert labels == {"rope [cpu=AVX512 X]", "nope [cpu=AVX2]"}
 

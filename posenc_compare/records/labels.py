@@ -25,6 +25,7 @@ CODE = {
     "numbers": "several versions of the code that schemes share",
     "modified": "packages that were edited",
 }
+MACHINE = ("build", "matmul", "cpu")  # by which a cell without rows splits no others
 HASHES = ("scheme_code", "measure_code", "modified")  # a label shows how they begin
 
 
@@ -45,16 +46,19 @@ def label_settings(
     """
     settings = [_settings(record) for record in records]
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for known in settings:
+    for record, known in zip(records, settings, strict=True):
         for group, value in known.items():
-            values[group].add(value)
+            if record.rows or group[-1] not in MACHINE:
+                values[group].add(value)
     several = {group for group, found in values.items() if len(found) > 1}
     labelled, texts = [], text_names(records)
     for record, known in zip(records, settings, strict=True):
         differing = sorted(
-            _in_label(record, group[-1], value, texts)
-            for group, value in known.items()
-            if group in several and group[-1] not in but and value
+            {
+                _in_label(record, group[-1], value, texts)
+                for group, value in known.items()
+                if group in several and group[-1] not in but and value
+            }
         )
         label = record.label
         if differing:
@@ -98,7 +102,7 @@ def _processors(records: list[Record]) -> str:
     """Return which schemes are of which processors, if there are several."""
     made: dict[str, set[str]] = defaultdict(set)
     for record in records:
-        if cpu := _cpu(record):
+        if record.rows and (cpu := _cpu(record)):
             made[cpu].add(record.label)
     listed = []
     for cpu, labels in sorted(made.items()):
@@ -108,8 +112,8 @@ def _processors(records: list[Record]) -> str:
 
 
 def _cpu(record: Record) -> str:
-    """Return how the processor calculates that made the rows of a record."""
-    return record.provenance.text("arithmetic") if record.rows else ""
+    """Return how the processor calculates that made a record."""
+    return record.provenance.text("arithmetic")
 
 
 def with_defaults(record: Record) -> Record:
@@ -131,10 +135,9 @@ def _settings(record: Record) -> dict[tuple[str, ...], str]:
         "modified": spec.modified,
         "torch": spec.torch,
         "graphics": spec.graphics,
+        "build": made.text("torch"),
+        "matmul": made.text("float32_matmul_precision"),
     }
-    if record.rows:  # one without rows ranks nothing, wherever it was made
-        settings["build"] = made.text("torch")
-        settings["matmul"] = made.text("float32_matmul_precision")
     del settings["seed"]
     settings.pop("task", None)
     settings.pop("read_length", None)  # the x of all its rows
@@ -152,8 +155,11 @@ def _settings(record: Record) -> dict[tuple[str, ...], str]:
     }
     if cpu := _cpu(record):
         # Scores of schemes may come from two processors, but not the seeds of a mean,
-        # nor times.
+        # nor times. Without rows, a record goes with either.
+        mean = record.label, json.dumps(settings, sort_keys=True)
         timed = len(record.repeatable_rows) < len(record.rows)
-        mean = () if timed else (record.label, json.dumps(settings, sort_keys=True))
-        found[record.measured, *mean, "cpu"] = cpu
+        if timed or not record.rows:
+            found[record.measured, "cpu"] = cpu
+        if not timed:
+            found[record.measured, *mean, "cpu"] = cpu
     return found
