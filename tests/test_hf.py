@@ -538,7 +538,8 @@ def test_parameters_of_layers_without_the_scheme_are_none_of_the_model(
     layers: Any = torch.tensor([1])  # whole numbers of any kind
     with hf.apply(llama, "path", layers=layers) as applied:
         assert applied.report()["layers"] == [1]
-        assert len(llama.posenc_compare_schemes) == 1
+        assert len(llama.posenc_compare_schemes[:4]) == 1
+        assert len(llama.posenc_compare_schemes[1:]) == 0
         own = sum(p.numel() for p in llama.posenc_compare_schemes.parameters())
         assert applied.report()["parameters"] == own
 

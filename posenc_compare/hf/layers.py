@@ -29,9 +29,11 @@ class Schemes(nn.ModuleList):
     reports an unexpected key when it loads what was saved without the scheme.
     """
 
-    def __init__(self, schemes: list[Scheme], device: torch.device) -> None:
+    def __init__(
+        self, schemes: list[Scheme], device: torch.device | None = None
+    ) -> None:
         super().__init__(schemes)
-        if not self.state_dict():
+        if schemes and not self.state_dict():
             name = schemes[0].name.replace(".", "_")
             self.register_buffer(MARK + name, torch.zeros(1, device=device))
         self.register_load_state_dict_post_hook(_forgive)
