@@ -119,10 +119,11 @@ class Registry:
             importlib.import_module(f"{self.package}.{file.stem}")
         return [e for _, e in sorted(self._known.items()) if self.owns(e.module)]
 
-    def listed(self) -> dict[str, tuple[dict[str, Any], str]]:
+    def listed(self, *, plugins: bool = True) -> dict[str, tuple[dict[str, Any], str]]:
         """Return facts and summary of each thing by name, sorted; import only plugins.
 
         Built-in things are read from the source: summaries, and facts with constants.
+        Without `plugins` they are all.
         """
         found: dict[str, tuple[dict[str, Any], str]] = {}
         for file in self._files:
@@ -138,12 +139,13 @@ class Registry:
                                 if isinstance(one.value, ast.Constant)
                             }
                             found[name] = facts, _summary(ast.get_docstring(made))
-        for name in self._points:
+        for name in self._points if plugins else ():
             self._find(name)
-        plugins = {n: e for n, e in self._known.items() if not self.owns(e.module)}
-        if found.keys() & plugins.keys():
+        others = {n: e for n, e in self._known.items() if not self.owns(e.module)}
+        if found.keys() & others.keys():
             self.built_in()  # refuses names declared twice
-        found |= {name: (e.facts, e.summary) for name, e in plugins.items()}
+        if plugins:
+            found |= {name: (e.facts, e.summary) for name, e in others.items()}
         return dict(sorted(found.items()))
 
     def owns(self, module: str) -> bool:
