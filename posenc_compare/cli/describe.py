@@ -1,6 +1,5 @@
 """The command that describes a scheme, a measure, a task, a plot or all settings."""
 
-import copy
 import inspect
 import re
 import textwrap
@@ -137,9 +136,8 @@ def _describe_scheme(scheme: "type[Scheme]", variant: Variant) -> None:
     try:
         built = variant.build(Geometry())
         at = [scheme.defaults_at(length) for length in LENGTHS]
-        facts = facts_of(built)
-    except Exception as error:  # of a plugin: say so, and go on with its facts
-        tell(f"Cannot be used: {type(error).__name__}: {one_line(str(error))}")
+    except Exception as error:  # of a plugin: say so, and go on with the facts
+        tell(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")
         return
     if scheme.published:
         head = ["option", "published", "trained at", *(f"at {n}" for n in LENGTHS)]
@@ -150,7 +148,7 @@ def _describe_scheme(scheme: "type[Scheme]", variant: Variant) -> None:
         show("Defaults by training length, with lengths=scaled", head, body)
     if built.facts.mixed:
         tell("Layers may have different schemes; what follows describes layer 1:")
-    for heading, text in facts.items():
+    for heading, text in facts_of(built).items():
         tell(f"{heading.capitalize()}: {text}")
 
 
@@ -162,42 +160,11 @@ def _dependence(scheme: "Scheme") -> str:
         parts = ["differences of positions"]
     else:
         parts = ["the positions themselves"]
-    if scheme.family == "contextual" and _reads_tokens(scheme):
-        parts.append("what the tokens are")
+    if scheme.family == "contextual":
+        parts.append("usually what the tokens are")
     if scheme.facts.mixes_heads:
         parts.append("all heads at once")
     return "; ".join(parts)
-
-
-def _reads_tokens(scheme: "Scheme") -> bool:
-    """Return whether what the scheme adds depends on tokens, queries or keys.
-
-    Tables may start at zero, so a bias is asked for its gradient.
-    """
-    import torch
-
-    from posenc_compare.measures.probe import Probe
-    from posenc_compare.schemes.scheme import all_pairs
-
-    if any(scheme.acts_at(hook) for hook in ("token_state", "scores", "values")):
-        return True
-    frozen, sizes = copy.deepcopy(scheme).requires_grad_(False), scheme.geometry
-    probe = Probe(width=sizes.model_dim, heads=sizes.heads)
-    frozen.to(probe.torch_dtype)
-    ids = probe.raster((2,) * scheme.facts.axes)
-    call = probe.call_of_ones(probe.session(frozen, ids))
-    call.q.requires_grad_()  # and keys, which are the same tensor
-    bias = frozen.pair_bias(call)
-    if bias and all_pairs(bias, call).requires_grad:
-        return True
-
-    def added(size: float) -> torch.Tensor:
-        logits = size * probe.normal("logits", 1, sizes.heads, *call.sizes)
-        logits = logits.where(call.keep(), -torch.inf)
-        weights, usual = frozen.weights(logits, call), logits.softmax(dim=-1)
-        return usual * 0 if weights is None else weights - usual
-
-    return not torch.allclose(added(0), added(1))
 
 
 def _parameters(scheme: "Scheme") -> str:
