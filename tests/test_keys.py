@@ -20,6 +20,7 @@ from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
 from posenc_compare.source import files as sources
 from posenc_compare.source import plugin as plugin_source
+from posenc_compare.source import reached as reached_source
 from posenc_compare.source.own_code import own_code
 from posenc_compare.variants import Variant
 
@@ -221,6 +222,9 @@ UNUSED = 3
 
 
 def steep():
+    assert STEEP, "must be steep"
+    if STEEP > 9:
+        raise KeyError(1, f"too steep: {STEEP}", "of {}".format(STEEP))
     return STEEP
 
 
@@ -274,11 +278,24 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
     "another error": ("ValueError(", "KeyError(", BOTH),
     "what is not named": ("UNUSED = 3", "UNUSED = 4", BOTH),
     "an error message": ("must be there", "have to be there", set()),
+    "a message of an assertion": ("must be steep", "has to be steep", set()),
+    "a message with a value": ("too steep", "steeper than 9", set()),
+    "a formatted message": ("of {}", "as {}", set()),
+    "a number in an error": ("KeyError(1", "KeyError(2", BOTH),
+    "an assertion": ("assert STEEP", "assert not STEEP", BOTH),
+    "a name of a class": ("class Two(", "class Other(", {TWO}),
     "a docstring": ("One.", "Just one.", set()),
     "a paper": ("a paper", "another paper", set()),
     "the text of an attribute": ("pc.Mask\n", "pc.Mask\n    'A mask.'\n", set()),
     "a renamed function": ("steep()", "slope()", BOTH),
     "an import": ("import json\n", "import math\n", set()),
+    "an import of all names": ("import json\n", "from math import *\n", BOTH),
+    "an import of a helper": (
+        "import json\n",
+        "import posenc_test_helper as unused\n",
+        BOTH,
+    ),
+    "a class": ("", "\nclass Kind:\n    pass\n", BOTH),
     "another scheme": ("Two, which", "The second, which", set()),
     "the code of another scheme": (":x=1", ":x=2", {TWO}),
     "a third scheme": (
@@ -290,6 +307,35 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
     "a function of another scheme": (
         "",
         "\ndef other(x=(1, -2)):\n    return x\n",
+        set(),
+    ),
+    "a scheme with all that runs nothing": (
+        "",
+        "\nimport functools\n"
+        "from posenc_compare.schemes import Facts, Published\n\n"
+        "@pc.register('posenc_test_third', family='bias', real=not json)\n"
+        "class Third(pc.Scheme):\n    'Third.'\n"
+        "    facts = Facts(relative=False)\n"
+        "    published = Published(STEEP, 9)\n"
+        "    sizes: list[int] = [1, -2 * STEEP, float('inf')]\n"
+        "    texts = {'a': f'{STEEP}', 'b': ('c', torch.float32)}\n\n"
+        "    @staticmethod\n    def a(x: int | None = None) -> None:\n        pass\n\n"
+        "    @classmethod\n    def b(cls):\n        pass\n\n"
+        "    @property\n    def c(self):\n        pass\n\n"
+        "    @torch.no_grad()\n    def d(self):\n        pass\n\n"
+        "    @functools.cached_property\n    def e(self):\n        pass\n\n"
+        "from functools import cached_property\n\n"
+        "@pc.register('posenc_test_fourth', family='bias')\n"
+        "class Fourth(pc.Scheme):\n    'Fourth.'\n\n"
+        "    @cached_property\n    def a(self):\n        pass\n",
+        set(),
+    ),
+    "a measure of a plugin": (
+        "",
+        "\nfrom posenc_compare import Headline, Quantity, register_measure\n\n"
+        "@register_measure('posenc_test_size', quantities=(), views=(Headline("
+        "Quantity('posenc_test_size', 'share', 'neither', 'nothing')),))\n"
+        "def size(variant, probe, progress):\n    'A number.'\n",
         set(),
     ),
     "a plot": (
@@ -336,7 +382,48 @@ def test_an_edit_of_a_plugin_moves_the_keys_of_what_it_changes(
 # Where a scheme finds `power`, which it does not name.
 TABLE = "TABLE = {}\n\ndef kind(f):\n    return TABLE.setdefault(f.__name__, f)\n"
 POWER = "def power(x):\n    return x**0.5\n"
+TWO_PLAIN = (
+    "from posenc_compare import Scheme\nfrom posenc_compare import register\nx = 2\n"
+    "TABLE = {}\n\n@register('posenc_test_two', family='bias')\n"
+    "class Two(Scheme):\n    'Two.'\n"
+)
 HIDDEN = {
+    "an item that another scheme sets": f"{TWO_PLAIN}    TABLE[0] = x**0.5\n",
+    "an attribute that another scheme sets": TWO_PLAIN.replace("{}", "lambda: x")
+    + "    TABLE.gain = x**0.5\n",
+    "a text with the name of another scheme": TWO_PLAIN.replace(
+        "{}", "'posenc_test_two rope'.split()"
+    )
+    + "    gain = x**0.5\n",
+    "a default of another scheme": TWO_PLAIN
+    + "    def f(self, x=TABLE.setdefault(0, x**0.5)):\n        pass\n",
+    "an annotation of another scheme": TWO_PLAIN
+    + "    def f(self, x: TABLE.setdefault(0, x**0.5)):\n        pass\n",
+    "a return of another scheme": TWO_PLAIN
+    + "    def f(self) -> TABLE.setdefault(0, x**0.5):\n        pass\n",
+    "a list that another scheme extends": TWO_PLAIN.replace("{}", "[]")
+    + "    TABLE += [x**0.5]\n",
+    "an iterator that another scheme reads": TWO_PLAIN.replace("{}", "iter((1, 2))")
+    + "    first = [y for y in TABLE if y < x**0.5]\n",
+    "a parent of another scheme": TWO_PLAIN.replace(
+        "(Scheme)", "(TABLE.setdefault(x**0.5, Scheme))"
+    ),
+    "a paper of another scheme": TWO_PLAIN.replace(
+        "family='bias'", "family='bias', source=TABLE.setdefault(0, str(x**0.5))"
+    ),
+    "a default": f"{TABLE}def power(x, y=kind(lambda x: x**0.5)):\n    pass\n",
+    "a decorator that replaces ours": "from posenc_compare import register\n"
+    f"{TABLE}def register(name):\n    return kind\n\n@register('power')\n{POWER}",
+    "an imported decorator that replaces ours": "from posenc_compare import register\n"
+    f"from atexit import register\nTABLE = {{}}\n\n@register(print)\n{POWER}",
+    "another decorator that this package has": "from posenc_compare.registry import "
+    f"functools\n{TABLE}@functools.partial(kind)\n{POWER}",
+    "an error that causes another": "def TABLE(x):\n"
+    "    raise KeyError('a') from ValueError(x**0.5)\n",
+    "an argument of an error": "class Found(Exception):\n    pass\n\n"
+    "def TABLE(x):\n    raise Found('a', value=x**0.5)\n",
+    "an annotation": "def TABLE(x: 'x**0.5'):\n    pass\n",
+    "a returned annotation": "def TABLE(x) -> 'x**0.5':\n    pass\n",
     "a table that its decorator fills": f"{TABLE}@kind\n{POWER}",
     "a table that a call fills": f"{TABLE}{POWER}_ = kind(power)\n",
     "a decorator named as ours": "import types\n"
@@ -397,6 +484,64 @@ def test_code_that_a_plugin_finds_without_naming_it_counts(
     assert key_of(ONE) != before
     plugin(text + "if __name__ == '__main__':\n    print(1)\n")
     assert key_of(ONE) == before
+
+
+THIRD = PLUGIN_EDITS["a third scheme"][1].replace("pc.Scheme", "Scheme")
+FUNCTIONS = ("globals", "locals", "vars", "getattr", "eval", "exec", "modules")
+FUNCTIONS += ("__dict__", "import_module", "getmembers", "attrgetter", "methodcaller")
+FUNCTIONS += ("__import__",)
+CLASSES = ("__subclasses__", "__init_subclass__", "__set_name__", "metaclass")
+
+
+@pytest.mark.parametrize("word", ["found", *FUNCTIONS, *CLASSES])
+def test_code_may_reach_what_it_does_not_name(word: str, plugin: Any) -> None:
+    text = f"{PLAIN}    found = lambda self: self.{word}\n"
+    plugin(text)
+    before = key_of(ONE)
+    plugin(text + THIRD.replace("pc.", ""))
+    assert (key_of(ONE) != before) is (word in CLASSES)
+    plugin(text + POWER)
+    assert (key_of(ONE) != before) is (word in FUNCTIONS + CLASSES)
+
+
+def test_every_statement_has_a_text_of_its_own(plugin: Any) -> None:
+    values = ("0", "False", "None", "''", "'0'", "b'0'", "()", "[]", "0.0", "...")
+    keys = set()
+    for value in values:
+        plugin(f"{PLAIN}    found = {value}\n")
+        keys.add(key_of(ONE))
+    assert len(keys) == len(values)
+
+
+@pytest.mark.parametrize("word", ["T5Bias", "t5_bias", "'t5_bias:x=1 rope'"])
+def test_a_built_in_scheme_counts_by_each_of_its_names(
+    word: str, plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin(f"{PLAIN}    found = lambda self: {word}\n")
+    before = key_of(ONE)
+
+    def edited(dotted: str) -> str:
+        return "edited" if "t5_bias" in dotted else ""
+
+    monkeypatch.setattr(plugin_source, "_built_in", edited)
+    sources.forget()
+    assert key_of(ONE) != before
+
+
+def test_a_plugin_may_be_moved_but_its_helpers_not(
+    plugin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"from posenc_test_helper import gain\nimport posenc_test_other\n{PLAIN}"
+    keys = []
+    for name, gains in ("a.py", (1, 2)), ("b.py", (1, 2)), ("a.py", (2, 1)):
+        for module in ("posenc_test_helper", "posenc_test_other"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        helper, other = (f"gain = {gain}\n" for gain in gains)
+        (tmp_path / "posenc_test_other.py").write_text(other)
+        plugin(text, helper, name=name)
+        keys.append(key_of(ONE))
+        SCHEMES.drop(SCHEMES.entry(ONE).module)
+    assert keys[0] == keys[1] != keys[2]
 
 
 @pytest.mark.parametrize(
@@ -518,22 +663,22 @@ def test_a_scheme_that_a_helper_hands_on_counts(
     assert key_of(ONE) != before
 
 
-@pytest.mark.parametrize("is_repository", [False, True])
+@pytest.mark.parametrize("repositories", ["plugins", "plugins .", "."])
 def test_a_helper_outside_the_repository_of_a_plugin_counts(
-    is_repository: bool, plugin: Any, tmp_path: Path
+    repositories: str, plugin: Any, tmp_path: Path
 ) -> None:
-    place = tmp_path / "plugins" / ".git"
-    place.mkdir(parents=True)
-    if is_repository:
-        (tmp_path / ".git").mkdir()
-    inner = tmp_path / f"posenc_test_inner_{is_repository}"
+    (tmp_path / "plugins").mkdir()
+    for place in repositories.split():
+        (tmp_path / place / ".git").mkdir()
+    inner = tmp_path / f"posenc_test_inner_{len(repositories)}"
     inner.mkdir()
     (inner / "__init__.py").touch()
     (inner / ".#lock.py").symlink_to("nowhere")
     plugin(text := f"import {inner.name}\n{PLUGIN}", name="plugins/plugin.py")
     before = key_of(ONE)
     plugin(text, f"{HELPER}# A comment.\n", name="plugins/plugin.py")
-    assert (key_of(ONE) != before) is is_repository  # which counts to the byte
+    is_other = repositories == "plugins ."  # which counts to the byte
+    assert (key_of(ONE) != before) is is_other
     plugin(text, HELPER.replace("1", "2"), name="plugins/plugin.py")
     assert key_of(ONE) != before
 
@@ -582,6 +727,17 @@ def test_modules_of_a_package_count_with_all_that_they_import(
     assert counted == {*files} - {"unused.py"}
 
 
+def test_torch_counts_by_its_version_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "source" / "__init__.py"
+    monkeypatch.setattr(reached_source, "file_of", lambda name: place)
+    sources.forget()
+    assert reached_source.is_own("other", frozenset())
+    assert not reached_source.is_own("torch", frozenset())
+    sources.forget()
+
+
 PLAIN = """
 from posenc_compare.schemes import Scheme, register
 
@@ -619,7 +775,11 @@ def test_every_built_in_thing_has_code_of_its_own_alone() -> None:
         for name, entry in registry.entries().items():
             if entry.path and entry.module.startswith("posenc_compare."):
                 code = own_code(entry)
+                if registry.owns(entry.module):  # plugins name it by either
+                    names = entry.definition.lower(), entry.path.stem
+                    assert len({name.replace("_", "") for name in names}) == 1
                 assert entry.path in code.files
                 assert all(sources.parse(path) for path in code.files)
                 found[registry.kind, name] = code.sha256
     assert len({*found.values()}) == len(found) > 80
+    assert not plugin_source._built_in("posenc_compare.attention.plan")  # is shared

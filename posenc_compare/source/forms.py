@@ -11,8 +11,7 @@ DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
 DECLARED = {"source", "real", "own_text"}  # the paper, and what a scheme refuses
 SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
-ASKED = (ast.Name, ast.Attribute, ast.Constant, ast.Call)
-ASKED += (ast.arg, ast.Raise, ast.Assert)
+ASKED = (ast.Name, ast.Constant, ast.Call, ast.Raise)
 
 Form = object  # of JSON
 Words = Callable[[ast.AST], Form]
@@ -74,8 +73,8 @@ def form(node: object, word: Words) -> Form:
 
     Args:
         node: of the tree, a list of nodes or a value.
-        word: returns what stands for a name, a dotted name, a constant, a call, an
-            argument, an import or an error that is raised; None for what is written.
+        word: returns what stands for a name, a constant, a call, an import or an error
+            that is raised; None for what is written.
     """
     if isinstance(node, list):
         found = [_in_body(one, word) for one in node]

@@ -1,59 +1,61 @@
 """The code that identifies a scheme, measure or task of a plugin.
 
-The given module counts as a whole, with all modules that it imports. Functions,
-imports, schemes, measures, tasks and plots that nothing names do not count, unless they
-run code where they are defined. Python and other installed packages do not count. If an
-imported package lies in another git repository, the bytes of all its Python files
-count. Schemes, measures and tasks of this package count if the plugin names them. The
-code is parsed with `ast`. Layout, comments, docstrings and error messages do not count.
+The given module counts, with all modules that it imports, but not Python and other
+installed packages. If an imported package lies in another git repository, the bytes of
+all its Python files count. Of the other files, all top-level statements count in their
+order, except those that run nothing and that no word of the rest names: functions,
+imports of other packages, schemes, measures, tasks and plots. Words are those of all
+names and texts, whatever they stand for. A scheme, measure or task of this package
+counts if a word is its name.
+
+In doubt, code counts. So keys also change if imports are sorted, or if a local name is
+replaced. Layout, comments, docstrings and error messages do not count.
 """
 
 import ast
-import copy
 import hashlib
-import importlib.util
-import itertools
-import json
 import re
-import sysconfig
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from posenc_compare.source.built_in import Code, built_in_code
+from posenc_compare.source.edits import PACKAGE
 from posenc_compare.source.files import (
     OURS,
     PLUGIN,
     file_of,
-    imported_from,
     read,
     remembered,
     tree_of,
 )
 from posenc_compare.source.forms import (
     DECORATORS,
-    Form,
-    called_decorators,
     defines,
-    form,
-    is_silent,
     nameless,
     registers,
 )
+from posenc_compare.source.reached import (
+    Place,
+    imports,
+    is_own,
+    reached,
+    statements_of,
+    within,
+)
 
-INSTALLED = {"site-packages", "dist-packages"}  # folders of packages
 # With these, code may reach functions that it does not name.
 REACHING = {"globals", "locals", "vars", "getattr", "eval", "exec", "modules"}
 REACHING |= {"__dict__", "import_module", "getmembers", "attrgetter", "methodcaller"}
-# With these, also classes.
-SUBCLASSES = {"__subclasses__", "__init_subclass__", "metaclass"}
-DECLARING = {"Facts", "Published", "float", "int", "str", "tuple", "range", "frozenset"}
+REACHING |= {"__import__"}
+# With these, the definition of a class may run code of another one.
+SUBCLASSES = {"__subclasses__", "__init_subclass__", "__set_name__", "metaclass"}
+# Definitions run nothing if they are made of these.
+QUIET = (ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.UnaryOp, ast.BinOp)
+QUIET += (ast.Tuple, ast.List, ast.Dict, ast.JoinedStr, ast.FormattedValue)
+QUIET += (ast.expr_context, ast.unaryop, ast.operator, ast.arguments, ast.arg)
+QUIET += (ast.keyword, ast.Assign, ast.AnnAssign, ast.Expr, ast.Pass)
+CALLED = {"Facts", "Published", "Quantity", "Headline", "float"}
 PLAIN = {"staticmethod", "classmethod", "property", "torch.no_grad()"}
-PLAIN |= {"cached_property", "functools.cached_property"}  # decorators of methods
-BY_PYTHON = {"__getattr__", "__dir__"}  # functions of a module that nobody names
-BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
-
-Place = tuple[str, Path]  # a module and its file
+PLAIN |= {"cached_property", "functools.cached_property"}  # decorators
 
 
 @remembered
@@ -65,355 +67,171 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
         declaring: module that declares the thing, and its file.
         definition: name of the class or function under the decorator.
     """
-    files, packages = _reached(given, declaring)
-    parts = [part for file in files for part in file.parts]
-    own = declaring[1], definition
-    kept = {part for part in parts if not part.names or (part.path, part.made) == own}
+    own = frozenset(module.split(".")[0] for module, _ in (given, declaring))
+    files, packages = reached([given, declaring], own)
+    parts = [part for place in files for part in _parts(place, own)]
+    kept = {part for part in parts if not part.names or definition in part.names}
+    if any(part.words & SUBCLASSES for part in parts):
+        kept = {*parts}
     while True:
         words = {word for part in kept for word in part.words}
-        more = {p for p in parts if p.names & words}
+        more = {part for part in parts if part.names & words}
         if words & REACHING:
             more |= {part for part in parts if not part.declares}
-        if words & SUBCLASSES:
-            more |= {*parts}
-        more -= kept
-        if not more:
+        if more <= kept:
             break
         kept |= more
-    texts = {*(_built_in(name) for part in kept for name in part.ours)}
-    texts |= {_bytes_of(package) for package in packages}
-    for file in files:
-        forms = [part.form for part in file.parts if part in kept and part.in_order]
-        bound = {part.form for part in file.parts if part in kept} - {*forms}
-        if forms or bound:
-            texts.add(json.dumps([file.module, sorted(bound), forms]))
-    texts -= {""}
-    sha256 = hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()
-    paths = [*(file.path for file in files), *(p for one in packages for p in one)]
-    return Code(sha256, tuple(paths), tuple(p.statement for p in parts if p in kept))
+    texts = [*map(_built_in, _built_ins(words))]
+    texts += [_sha256(b"\0".join(map(read, package))) for package in packages]
+    for module, path in files:
+        counted = [part.text for part in _parts((module, path), own) if part in kept]
+        texts.append(repr(("" if module.startswith(PLUGIN) else module, counted)))
+    paths = [*(path for _, path in files), *(p for one in packages for p in one)]
+    statements = tuple(part.statement for part in parts if part in kept)
+    return Code(_sha256("\n".join(sorted(texts)).encode()), tuple(paths), statements)
 
 
 class _Part(NamedTuple):
-    """A top-level statement of a plugin's file.
+    """A top-level statement of a plugin's file, or what it imports by one name.
 
     Attributes:
-        path: of the file.
-        form: what counts of the statement, as JSON.
-        made: name of the class or function.
-        names: that name, and the one it is registered by; none if it counts anyway.
+        statement: as it is written.
+        text: what counts of it.
+        words: of the names and texts in it.
+        names: words that name it; none if it counts anyway.
         declares: whether it declares a scheme, a measure, a task or a plot.
-        in_order: whether its order counts; that of most imports does not.
-        words: all names and texts in the statement.
-        ours: dotted names of this package in it.
     """
 
-    path: Path
-    form: str
-    made: str
+    statement: ast.stmt
+    text: str
+    words: frozenset[str]
     names: frozenset[str]
     declares: bool
-    in_order: bool
-    words: frozenset[str]
-    ours: frozenset[str]
-    statement: ast.stmt
 
 
-class _File:
-    """What a file of a plugin imports and does.
+@remembered
+def _parts(place: Place, own: frozenset[str]) -> list[_Part]:
+    """Return the statements of a file that may count, in their order."""
+    body = statements_of(place[1])
+    bound = [(name, "") for statement in body for name in defines(statement)]
+    bound += [pair for statement in body for pair in imports(statement, place)]
+    ours = {name for name, full in bound if full.split(".")[0] == OURS}
+    ours -= {name for name, full in bound if full.split(".")[0] != OURS}
+    parts: list[_Part] = []
+    for statement in body:
+        names = _defined(statement, ours)
+        for name, full in imports(statement, place):
+            if name != "*" and not any(is_own(one, own) for one in within(full)):
+                names = frozenset({name})
+        decorators = getattr(statement, "decorator_list", [])
+        declares = any(_declares(one, ours) for one in decorators)
+        form = _form(nameless(statement) if declares else statement)
+        text = repr((getattr(statement, "name", ""), form))
+        parts.append(_Part(statement, text, _words(form), names, declares))
+    return parts
 
-    Attributes:
-        module: its name; empty for a file that was given.
-        path: of the file.
-        imported: names of modules, and of what may be one.
-        parts: statements that may count, what each import binds, and the first import
-            of each module that runs code of the plugin.
+
+def _defined(statement: ast.stmt, ours: set[str]) -> frozenset[str]:
+    """Return the words that name a definition; none if it runs code."""
+    if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return frozenset()
+    if statement.name.startswith("__") or not _is_quiet(statement, ours):
+        return frozenset()
+    calls = [one for one in statement.decorator_list if isinstance(one, ast.Call)]
+    texts = [_form(text) for call in calls for text in call.args]
+    return _words([statement.name, *texts])
+
+
+def _is_quiet(node: ast.AST, ours: set[str]) -> bool:
+    """Return whether a definition or an expression runs no code."""
+    inside = [*ast.iter_child_nodes(node)]
+    match node:
+        case ast.FunctionDef() | ast.ClassDef(decorator_list=[_, *_]):
+            around = node.decorator_list
+            quiet = all(ast.unparse(d) in PLAIN or _declares(d, ours) for d in around)
+            later = node.body if isinstance(node, ast.FunctionDef) else []
+            inside = [one for one in inside if one not in [*around, *later]]
+        case ast.Call(func=function):
+            quiet = ast.unparse(function).split(".")[-1] in CALLED
+        case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+            quiet = False
+        case _:
+            quiet = isinstance(node, QUIET)
+    return quiet and all(_is_quiet(one, ours) for one in inside)
+
+
+def _declares(decorator: ast.expr, ours: set[str]) -> bool:
+    """Return whether a decorator declares something for this package alone.
+
+    Args:
+        decorator: of a statement.
+        ours: names in the file that are of this package.
     """
-
-    def __init__(self, module: str, path: Path) -> None:
-        self.module = "" if module.startswith(PLUGIN) else module
-        self.path = path
-        self.imported: list[str] = []
-        package = module if path.stem == "__init__" else module.rpartition(".")[0]
-        body = tree_of(read(path)).body
-        body = [s for s in body if not (isinstance(s, ast.If) and is_silent(s))]
-        self._imports: dict[str, set[str]] = {}  # dotted names, by what stands for them
-        self._package = package
-        for node in (node for part in body for node in ast.walk(part)):
-            for bound, name in self._bound(node):
-                is_package = isinstance(node, ast.Import) and name.startswith(
-                    f"{bound}."
-                )
-                target = bound if is_package else name
-                self._imports.setdefault(bound, set()).add(target)
-                self.imported += [name, name.rpartition(".")[0]]
-        self._starred = sorted(self._imports.pop("*", ()))
-        self._defined = {name for part in body for name in defines(part)}
-        names = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Name))
-        self._defined |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
-        self._run: set[str] = set()
-        self.parts = [part for s in body for part in self._parts(s)]
-
-    def _bound(self, node: ast.AST) -> Iterator[tuple[str, str]]:
-        """Yield the names that an import binds, and dotted ones that they stand for."""
-        match node:
-            case ast.ImportFrom(names=names):
-                module = imported_from(node, self._package)
-                for one in names:
-                    full = module if one.name == "*" else f"{module}.{one.name}"
-                    yield one.asname or one.name, full
-            case ast.Import(names=names):
-                for one in names:
-                    yield one.asname or one.name.partition(".")[0], one.name
-
-    def _parts(self, statement: ast.stmt) -> Iterator[_Part]:
-        """Yield what counts of a statement: itself, or each name that it imports."""
-        for bound, name in self._bound(statement):
-            rebound = len(self._imports.get(bound, ())) > 1 or bound in self._defined
-            importing = _Part(
-                self.path,
-                json.dumps([bound, name]),
-                made="",
-                names=frozenset({bound} - {"*"}),
-                declares=False,
-                in_order=rebound or bool(self._starred),
-                words=frozenset([bound, *name.split(".")]),
-                ours=frozenset([name] if name.split(".")[0] == OURS else []),
-                statement=statement,
-            )
-            yield importing
-            for module in sorted({name, name.rpartition(".")[0]} - self._run):
-                if self._is_own(module):
-                    self._run.add(module)
-                    yield importing._replace(
-                        form=json.dumps(module), names=frozenset(), in_order=True
-                    )
-        if not is_silent(statement):
-            yield self._part(statement)
-
-    def _part(self, statement: ast.stmt) -> _Part:
-        made = getattr(statement, "name", "")
-        names = {made} if _only_defines(statement) else set[str]()
-        calls = [one for one in called_decorators(statement) if self._declares(one)]
-        whole = len(calls) == len(getattr(statement, "decorator_list", []))
-        if whole and _is_inert(statement):
-            for call in calls:
-                texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
-                names |= {made, *map(str, texts)}
-        counted = form(nameless(statement) if calls else statement, self._word)
-        words: set[str] = set()
-        ours = {name for name in self._starred if name.split(".")[0] == OURS}
-        for node in ast.walk(statement):
-            match node:
-                case ast.Constant(value=str(text)) if " " not in text:
-                    words |= {*re.split(r"[:;=,+()]", text)}
-                case ast.keyword(arg="metaclass"):
-                    words.add("metaclass")
-                case ast.FunctionDef(name=name) if node is not statement:
-                    words.add(name)
-                case ast.Import() | ast.ImportFrom():
-                    for bound, name in self._bound(node):
-                        words |= {bound, *name.split(".")}
-                case ast.Name() | ast.Attribute():
-                    found = self._dotted(node)
-                    words |= {name.rpartition(".")[2] for name in found}
-                    ours |= {name for name in found if name.split(".")[0] == OURS}
-                    words |= {node.id} if isinstance(node, ast.Name) else set()
-        return _Part(
-            self.path,
-            json.dumps(counted, sort_keys=True),
-            made,
-            frozenset(names),
-            declares=bool(calls),
-            in_order=True,
-            words=frozenset(words),
-            ours=frozenset(ours),
-            statement=statement,
-        )
-
-    def _is_own(self, module: str) -> bool:
-        """Return whether a module may be code of this plugin."""
-        top = self._package.split(".")[0]
-        found = module.split(".")[0] == top and file_of(module) is not None
-        return bool(module) and (found or _is_local(module))
-
-    def _declares(self, call: ast.Call) -> bool:
-        """Return whether a decorator declares a scheme, a measure, a task or a plot."""
-        words = ast.unparse(call.func).split(".")
-        bound = self._imports.get(words[0], ())
-        if not bound and words[0] not in self._defined:
-            bound = self._starred
-        ours = any(full.split(".")[0] == OURS for full in bound)
-        return ours and words[-1] in (*DECORATORS, "register_plot")
-
-    def _dotted(self, node: ast.Name | ast.Attribute) -> set[str]:
-        """Return the dotted names that an expression stands for."""
-        after = ""
-        while isinstance(node, ast.Attribute):
-            after = f".{node.attr}{after}"
-            if not isinstance(node.value, ast.Name | ast.Attribute):
-                return {after}
-            node = node.value
-        return {f"{name}{after}" for name in self._imports.get(node.id, {node.id})}
-
-    def _word(self, node: ast.AST) -> Form:
-        """Return what stands for a name, an import, an argument or an error."""
-        match node:
-            case ast.Import() | ast.ImportFrom():
-                return [*map(list, self._bound(node))]
-            case ast.Name(id=name) if name in self._imports:
-                return sorted(self._imports[name])
-            case ast.arg(arg=name, annotation=ast.expr() as annotation):
-                return [name, form(annotation, self._word)]
-            case ast.Raise(exc=ast.Call(func=raised, args=args, keywords=words)):
-                others = [one for one in args if not _is_text(one)]
-                return form([raised, *others, *words], self._word)
-            case ast.Assert(test=test):
-                return form(test, self._word)
-        return None
-
-
-_file = remembered(_File)
-
-
-def _only_defines(statement: ast.stmt) -> bool:
-    """Return whether a statement defines a function and does nothing else."""
-    match statement:
-        case ast.FunctionDef(decorator_list=[], args=args, name=name):
-            values = (*args.defaults, *args.kw_defaults)
-            nodes = [node for one in values if one for node in ast.walk(one)]
-            known = (ast.Constant, ast.UnaryOp, ast.Tuple, ast.unaryop, ast.Load)
-            known += (ast.Name, ast.Attribute)
-            return name not in BY_PYTHON and all(isinstance(n, known) for n in nodes)
+    match decorator:
+        case ast.Call(func=function, args=args, keywords=words):
+            called = ast.unparse(function).split(".")
+            known = called[0] in ours and called[-1] in (*DECORATORS, "register_plot")
+            return known and all(_is_quiet(one, ours) for one in (*args, *words))
     return False
 
 
-def _is_inert(statement: ast.stmt) -> bool:
-    """Return whether a definition only assigns, and calls nothing, when it is made."""
-    if not isinstance(statement, ast.ClassDef):
-        return _only_defines(_undecorated(statement))
-    declared = [*map(_arguments, called_decorators(statement))]
-    around = [*statement.bases, *statement.keywords, *itertools.chain(*declared)]
-    if any(isinstance(n, ast.Call) for one in around for n in ast.walk(one)):
-        return False
-    for part in statement.body:
-        match part:
-            case ast.FunctionDef(decorator_list=decorators):
-                named = {ast.unparse(one) for one in decorators}
-                if not (named <= PLAIN and _only_defines(_undecorated(part))):
-                    return False
-            case ast.Assign() | ast.AnnAssign() if defines(part):
-                called = {n.func for n in ast.walk(part) if isinstance(n, ast.Call)}
-                if {ast.unparse(one).split(".")[-1] for one in called} - DECLARING:
-                    return False
-            case ast.Expr(ast.Constant()) | ast.Pass():
-                pass
-            case _:
-                return False
-    return True
-
-
-def _arguments(call: ast.Call) -> list[ast.AST]:
-    return [*call.args, *call.keywords]
-
-
-def _undecorated(statement: ast.stmt) -> ast.stmt:
-    """Return a definition without its decorators."""
-    copied = copy.copy(statement)
-    if isinstance(copied, ast.FunctionDef):
-        copied.decorator_list = []
-    return copied
-
-
-def _is_text(node: ast.expr) -> bool:
-    """Return whether an expression is a message."""
+def _form(node: Any) -> Any:
+    """Return what counts of a syntax tree: not docstrings and messages of errors."""
     match node:
+        case list():
+            return [_form(one) for one in node if not _is_docstring(one)]
+        case ast.Raise(exc=ast.Call(func=error, args=args, keywords=words)):
+            args = [one for one in args if not _is_message(one)]
+            node = ast.Raise(ast.Call(error, args, words), node.cause)
+        case ast.Assert(test=test):
+            node = ast.Assert(test)
+    if not isinstance(node, ast.AST):
+        return node
+    fields = {n: _form(v) for n, v in ast.iter_fields(node) if v not in (None, [])}
+    return type(node).__name__, fields
+
+
+def _is_docstring(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_message(node: ast.expr) -> bool:
+    match node:
+        case ast.BinOp(left=text) | ast.Call(func=ast.Attribute(value=text)):
+            return _is_message(text)
         case ast.JoinedStr() | ast.Constant(value=str()):
             return True
-        case ast.BinOp(left=left, right=right):
-            return _is_text(left) or _is_text(right)
-        case ast.Call(func=ast.Attribute(value=text)):
-            return _is_text(text)
     return False
 
 
-def _reached(*starts: Place) -> tuple[list[_File], set[tuple[Path, ...]]]:
-    """Return the files that modules lead to, and packages of other repositories."""
-    files: dict[Path, _File] = {}
-    packages: set[tuple[Path, ...]] = set()
-    homes = {None, *(_repository(path.resolve()) for _, path in starts)}
-    own = {module.split(".")[0] for module, _ in starts}
-    todo = [*starts]
-    while todo:
-        module, path = todo.pop()
-        if path in files:
-            continue
-        files[path] = _file(module, path)
-        for name in _with_parents([module, *files[path].imported]):
-            top, found = name.split(".")[0], file_of(name)
-            if found is None or found.suffix != ".py":
-                continue
-            if top in own or (
-                _is_local(name) and _repository(found.resolve()) in homes
-            ):
-                todo.append((name, found))
-            elif _is_local(name):
-                packages.add(_package(top))
-    return list(files.values()), packages
+def _words(form: Any) -> frozenset[str]:
+    """Return the words of all names and texts in a form."""
+    match form:
+        case str():
+            return frozenset(re.findall(r"\w+", form))
+        case list():
+            return frozenset().union(*map(_words, form))
+        case (str(), dict() as fields):
+            return _words([*fields.values()])
+    return frozenset()
 
 
-def _with_parents(names: Iterable[str]) -> Iterator[str]:
-    """Yield names of modules with those of the packages that they lie in."""
-    for name in names:
-        while name:
-            yield name
-            name = name.rpartition(".")[0]
+def _built_ins(words: set[str]) -> list[str]:
+    """Return the modules of this package that words name, as its classes do."""
+    named = {word.lower().replace("_", "") for word in words}
+    paths = [path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("[!_]*.py")]
+    paths = sorted(path for path in paths if path.stem.replace("_", "") in named)
+    return [".".join(path.with_suffix("").parts) for path in paths]
 
 
-@remembered
-def _is_local(module: str) -> bool:
-    """Return whether a module is neither Python's, nor ours, nor an installed one."""
-    top, path = module.split(".")[0], file_of(module)
-    if path is None or top == OURS or top in BY_VERSION:
-        return False
-    real = path.resolve()
-    stdlib = Path(sysconfig.get_path("stdlib")).resolve()
-    if real.is_relative_to(stdlib) or INSTALLED.intersection(real.parts):
-        return False
-    home = real.parents[module.count(".") + (path.name == "__init__.py")]
-    return not any(home.glob(f"{top}-*.dist-info"))  # of `pip install --target`
-
-
-@remembered
-def _repository(path: Path) -> Path | None:
-    """Return the folder of the git repository of a file, if it lies in one."""
-    return next((p for p in path.parents if (p / ".git").exists()), None)
-
-
-@remembered
-def _package(top: str) -> tuple[Path, ...]:
-    """Return the files of a top-level package or module, in a fixed order."""
-    spec = importlib.util.find_spec(top)
-    folders = map(Path, (spec and spec.submodule_search_locations) or ())
-    files = sorted(file for folder in folders for file in folder.rglob("[!.]*.py"))
-    files = [file for file in files if file.is_file()]
-    own = file_of(top)
-    return tuple(files) if files or own is None else (own,)
-
-
-@remembered
-def _bytes_of(package: tuple[Path, ...]) -> str:
-    """Return one hash of files."""
-    return hashlib.sha256(b"\0".join(map(read, package))).hexdigest()
-
-
-def _built_in(dotted: str) -> str:
-    """Return a hash of the code of a dotted name of this package; "" if shared."""
-    words = dotted.split(".")
-    ends = range(len(words), 0, -1)
-    modules = {end: ".".join(words[:end]) for end in ends}
-    end, path = next((end, p) for end in ends if (p := file_of(modules[end])))
-    if not registers(path):
+def _built_in(module: str) -> str:
+    """Return a hash of what a module of this package declares; "" if it is shared."""
+    path = file_of(module)
+    if path is None or not registers(path):
         return ""
-    names = words[end : end + 1]
-    names = names or [name for s in tree_of(read(path)).body for name in defines(s)]
-    return " ".join(built_in_code(modules[end], path, one).sha256 for one in names)
+    names = [name for one in tree_of(read(path)).body for name in defines(one)]
+    return " ".join(built_in_code(module, path, name).sha256 for name in names)
+
+
+def _sha256(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()

@@ -1,0 +1,119 @@
+"""The files of a plugin: those of the given modules, and of all that they import.
+
+Python and other installed packages are left out.
+"""
+
+import ast
+import importlib.util
+import sysconfig
+from pathlib import Path
+
+from posenc_compare.source.files import (
+    OURS,
+    file_of,
+    imported_from,
+    read,
+    remembered,
+    tree_of,
+)
+from posenc_compare.source.forms import is_silent
+
+INSTALLED = {"site-packages", "dist-packages"}  # folders of packages
+BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
+
+Place = tuple[str, Path]  # a module and its file
+
+
+def reached(
+    starts: list[Place], own: frozenset[str]
+) -> tuple[list[Place], set[tuple[Path, ...]]]:
+    """Return the files that modules lead to, and packages of other repositories."""
+    files: dict[Path, Place] = {}
+    packages: set[tuple[Path, ...]] = set()
+    homes = {None, *(_repository(path.resolve()) for _, path in starts)}
+    todo = [*starts]
+    while todo:
+        module, path = place = todo.pop()
+        if path in files:
+            continue
+        files[path] = place
+        nodes = [node for one in statements_of(path) for node in ast.walk(one)]
+        found = [full for node in nodes for _, full in imports(node, place)]
+        for name in (one for full in [module, *found] for one in within(full)):
+            file = file_of(name)
+            if file is None or not is_own(name, own):
+                continue
+            top = name.split(".")[0]
+            if top in own or _repository(file.resolve()) in homes:
+                todo.append((name, file))
+            else:
+                packages.add(_package(top))
+    return [*files.values()], packages
+
+
+@remembered
+def is_own(module: str, own: frozenset[str]) -> bool:
+    """Return whether a module is of these packages, or of none that is installed."""
+    top, path = module.split(".")[0], file_of(module)
+    if top in own:
+        return True
+    if path is None or top == OURS or top in BY_VERSION:
+        return False
+    real = path.resolve()
+    stdlib = Path(sysconfig.get_path("stdlib")).resolve()
+    if real.is_relative_to(stdlib) or INSTALLED.intersection(real.parts):
+        return False
+    home = real.parents[module.count(".") + (path.name == "__init__.py")]
+    return not any(home.glob(f"{top}-*.dist-info"))  # of `pip install --target`
+
+
+@remembered
+def _repository(path: Path) -> Path | None:
+    """Return the folder of the git repository of a file, if it lies in one."""
+    return next((p for p in path.parents if (p / ".git").exists()), None)
+
+
+@remembered
+def _package(top: str) -> tuple[Path, ...]:
+    """Return the files of a top-level package or module, in a fixed order."""
+    spec = importlib.util.find_spec(top)
+    folders = map(Path, (spec and spec.submodule_search_locations) or ())
+    files = sorted(file for folder in folders for file in folder.rglob("[!.]*.py"))
+    files = [file for file in files if file.is_file()]
+    own = file_of(top)
+    return tuple(files) if files or own is None else (own,)
+
+
+@remembered
+def statements_of(path: Path) -> list[ast.stmt]:
+    """Return the statements of a file that run; each import is of one name."""
+    body: list[ast.stmt] = []
+    for statement in tree_of(read(path)).body:
+        match statement:
+            case ast.Import(names=names):
+                body += [ast.Import([one]) for one in names]
+            case ast.ImportFrom(module=module, names=names, level=level):
+                body += [ast.ImportFrom(module, [one], level) for one in names]
+            case _ if not is_silent(statement):
+                body.append(statement)
+    return body
+
+
+def imports(node: ast.AST, place: Place) -> list[tuple[str, str]]:
+    """Return the names that an import in a file binds, and what they stand for."""
+    match node:
+        case ast.ImportFrom(names=names):
+            package, path = place
+            if path.stem != "__init__":
+                package = package.rpartition(".")[0]
+            origin = imported_from(node, package)
+            return [(n.asname or n.name, f"{origin}.{n.name}") for n in names]
+        case ast.Import(names=names):
+            return [(n.asname or n.name.split(".")[0], n.name) for n in names]
+    return []
+
+
+def within(name: str) -> list[str]:
+    """Return the name of a module, after those of the packages that it lies in."""
+    words = name.split(".")
+    return [".".join(words[:end]) for end in range(1, len(words) + 1)]
