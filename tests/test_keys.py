@@ -727,14 +727,26 @@ def test_modules_of_a_package_count_with_all_that_they_import(
     assert counted == {*files} - {"unused.py"}
 
 
-def test_torch_counts_by_its_version_wherever_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("place", "counts"),
+    [
+        ("source/other.py", True),
+        ("source/torch.py", False),  # which counts by its version, wherever it lies
+        ("site-packages/other.py", False),
+        ("dist-packages/other.py", False),
+        ("target/other.py", False),  # of `pip install --target`
+        ("link/other.py", False),
+    ],
+)
+def test_installed_packages_do_not_count(
+    place: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "source" / "__init__.py"
-    monkeypatch.setattr(reached_source, "file_of", lambda name: place)
+    (tmp_path / "target" / "other-1.dist-info").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "site-packages")
+    path = tmp_path / place
+    monkeypatch.setattr(reached_source, "file_of", lambda name: path)
     sources.forget()
-    assert reached_source.is_own("other", frozenset())
-    assert not reached_source.is_own("torch", frozenset())
+    assert reached_source.is_own(path.stem, frozenset()) is counts
     sources.forget()
 
 

@@ -78,8 +78,8 @@ def _package(top: str) -> tuple[Path, ...]:
     """Return the files of a top-level package or module, in a fixed order."""
     spec = importlib.util.find_spec(top)
     folders = map(Path, (spec and spec.submodule_search_locations) or ())
-    files = sorted(file for folder in folders for file in folder.rglob("[!.]*.py"))
-    files = [file for file in files if file.is_file()]
+    found = (file for folder in folders for file in folder.rglob("*.py"))
+    files = sorted(file for file in found if file.is_file())
     own = file_of(top)
     return tuple(files) if files or own is None else (own,)
 
