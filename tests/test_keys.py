@@ -48,7 +48,8 @@ for place in sys.stdin:
     if not os.fork():
         os.chdir(place.rstrip("\\n"))
         exec(sys.argv[1])
-        break
+        sys.stdout.flush()
+        os._exit(0)  # to take torch down takes as long again
     os.wait()
     print(flush=True)
 """
