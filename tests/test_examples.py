@@ -20,7 +20,7 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.registry import MEASURES, TASKS
-from posenc_compare.schemes import Geometry, Scheme, Variant, create
+from posenc_compare.schemes import Geometry, Variant, create
 from posenc_compare.settings.training import Training
 
 ROOT = Path(__file__).parent.parent
@@ -242,24 +242,26 @@ def test_notebook_compares_without_a_guard():
     assert text.endswith("Results(2 of 2 cells ok)\n")
 
 
-def sketches() -> dict[str, type[Scheme]]:
-    """Run the Python blocks of the page on the hook, and return their schemes."""
-    text = (ROOT / "docs" / "hooks.md").read_text("utf-8")
+HOOKS = (ROOT / "docs" / "hooks.md").read_text("utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", HOOKS, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def sketches() -> dict[str, Any]:
+    """Run the Python blocks of the page on the hook, and return what they define."""
     names: dict[str, Any] = {"__name__": "sketches"}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+    for block in BLOCKS:
         exec(block, names)
-    return {
-        name: item
-        for name, item in names.items()
-        if isinstance(item, type) and item.__module__ == "sketches"
-    }
+    return names
 
 
-@pytest.mark.parametrize("name", sketches())
-def test_sketch_decodes_what_it_reads_as_a_whole(name):
+@pytest.mark.parametrize(
+    "name", re.findall(r"^class (\w+)", "".join(BLOCKS), re.MULTILINE)
+)
+def test_sketch_decodes_what_it_reads_as_a_whole(name, sketches):
     torch.manual_seed(0)
     geometry = Geometry(model_dim=32, heads=2, head_dim=16, length=16)
-    scheme = sketches()[name](geometry).double().requires_grad_(False)
+    scheme = sketches[name](geometry).double().requires_grad_(False)
     for parameter in scheme.parameters():
         parameter.normal_()
     q, k, v = torch.randn(3, 2, 2, 7, 16, dtype=torch.float64)
