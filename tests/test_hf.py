@@ -159,7 +159,8 @@ def test_a_scheme_may_hide_more_than_the_model(llama: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["rope:layout=half", "alibi", "path", "sinusoidal"])
-def test_a_compiled_model_is_the_model(llama: Any, scheme: str) -> None:
+def test_a_compiled_model_is_the_model(scheme: str) -> None:
+    llama = model_of("Llama", {**GROUPED, "num_hidden_layers": 2})
     ids = tokens(length=12)
     with hf.apply(llama, scheme):
         compiled: Any = torch.compile(llama, backend="eager")
