@@ -9,6 +9,7 @@ import pytest
 from conftest import Command
 from support.records import curve, fact, labelled, row, stored
 
+from posenc_compare.errors import ConfigError
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Table
@@ -106,6 +107,15 @@ def test_a_baseline_that_cannot_be_shown_is_one_line(
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_baseline_without_a_number_is_refused_with_its_reason() -> None:
+    records = made()
+    for one in records:
+        if one["label"] == "rope":
+            one |= {"status": "failed", "error": "no memory", "rows": []}
+    with pytest.raises(ConfigError, match=r"has none \(no memory\); others would work"):
+        tables(records)
 
 
 def test_a_scheme_of_another_text_is_not_compared() -> None:

@@ -20,6 +20,7 @@ CASES = {
     "streaming": "Streaming",
 }
 """Heading on the page of each case, by its name on the command line."""
+SHORT = 3  # letters of words that name no case
 LARGE = "What transfers to a model of a billion parameters"
 
 
@@ -46,12 +47,13 @@ def recommend(
         print_markdown(sections[LARGE])
         return
     if case not in CASES:
-        words = {
-            word: name
-            for name, heading in CASES.items()
-            for word in (*heading.lower().split(), name)
-        }
-        meant = " or ".join(dict.fromkeys(words[word] for word in near(case, words)))
+        words: dict[str, list[str]] = {}
+        for name, heading in CASES.items():
+            for word in (*heading.lower().split(), name):
+                if len(word) > SHORT:
+                    words.setdefault(word, []).append(name)
+        found = (name for word in near(case, words) for name in words[word])
+        meant = " or ".join(dict.fromkeys(found))
         raise ConfigError(
             f"case must be one of {', '.join(CASES)}, got {case[:40]!r}"
             + (f"; did you mean {meant}?" if meant else "")

@@ -13,6 +13,7 @@ import numpy as np
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.quantities import Better, Curve, Headline, Quantity
 from posenc_compare.records.record import Record
+from posenc_compare.records.sanitize import clean
 from posenc_compare.show import frame
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Floats, Mean
@@ -26,6 +27,7 @@ from posenc_compare.stats.rounding import difference
 from posenc_compare.validate import hint
 
 NEAR = 5  # schemes on either side of a place that are shown
+REASON = 200  # letters of one that are shown
 SCORE = ("extrapolation", "bits_per_byte")  # that ranks go by
 
 
@@ -125,10 +127,13 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                 )
                 tables.append(table)
     if not tables:
-        raise ConfigError(
-            f"differences from {baseline}: another trained scheme must be shown, "
-            f"and none is"
-        )
+        shown = [record for some in tasks.values() for record in some]
+        reasons = [r.error for r in shown if r.label == baseline and r.error]
+        fault = "another trained scheme must be shown, and none is"
+        if reasons and len({record.label for record in shown}) > 1:
+            why = clean(reasons[0], REASON)
+            fault = f"it must have a number, and has none ({why}); others would work"
+        raise ConfigError(f"differences from {baseline}: {fault}")
     return tables
 
 

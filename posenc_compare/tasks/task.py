@@ -38,11 +38,15 @@ class Batch:
 
     @property
     def sides(self) -> tuple[int, int]:
-        """Return rows and columns of an image; of a text, one row of its length."""
+        """Return rows and columns of an image; of a text, one row of its length.
+
+        They are 0 if positions of two axes are not those of a grid, row by row.
+        """
         if self.positions is None or self.positions.shape[1:] != (2,):
             return 1, self.tokens.shape[1]
         rows, columns = (self.positions.amax(dim=0).long() + 1).tolist()
-        return rows, columns
+        grid = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
+        return (rows, columns) if torch.equal(self.positions, grid) else (0, 0)
 
     def positions_for(self, axes: int) -> Tensor:
         """Return the positions that a scheme of so many axes reads.

@@ -65,10 +65,10 @@ class Still(nn.Module):
         """Return the perceptron's hidden channels, `(batch, seq, 4 width)`."""
         return x
 
-    def behind(self, x: Tensor, sides: tuple[int, int]) -> Tensor:
+    def behind(self, x: Tensor, sides: tuple[int, int], first: int = 0) -> Tensor:
         """Return the output of the layer, `(batch, seq, width)`.
 
-        The last tokens are those of a grid of `sides`, row by row.
+        From token `first` on, tokens are those of a grid of `sides`, row by row.
         """
         return x
 
@@ -150,14 +150,14 @@ class Peg(Still):
     def start(self, generator: torch.Generator) -> None:
         nn.init.normal_(self.taps, 0, math.sqrt(2 / math.prod(NEAR)), generator)
 
-    def behind(self, x: Tensor, sides: tuple[int, int]) -> Tensor:
-        before = x.shape[1] - math.prod(sides)
-        if before not in (0, 1):  # a class token
+    def behind(self, x: Tensor, sides: tuple[int, int], first: int = 0) -> Tensor:
+        own, cells = x.tensor_split([first], dim=1)
+        if cells.shape[1] != math.prod(sides):
             raise ConfigError(
-                f"peg: needs the tokens of a whole grid, got {x.shape[1]} on one of "
-                f"{sides[0]} x {sides[1]}; convolution=none would work"
+                f"peg: needs the tokens of a whole grid, row by row, got "
+                f"{cells.shape[1]} on one of {sides[0]} x {sides[1]}; convolution=none "
+                f"would work"
             )
-        own, cells = x.tensor_split([before], dim=1)
         grid = cells.mT.unflatten(-1, sides)
         mixed = F.conv2d(grid, self.taps, self.bias, padding=1, groups=len(self.taps))
         return torch.cat([own, (grid + mixed).flatten(2).mT], dim=1)

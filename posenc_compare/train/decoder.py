@@ -266,6 +266,7 @@ class Decoder(nn.Module):
     ) -> Tensor:
         """Return what `forward` does; torch.compile makes one graph of it."""
         x = self.embedding(tokens) * self.embedding.embedding_dim**0.5
+        first_token = 0 if self.class_token is None else 1
         if self.class_token is not None:
             own = self.class_token.expand(len(x), 1, -1).to(x.dtype)
             x = torch.cat([own, x], dim=1)
@@ -274,7 +275,7 @@ class Decoder(nn.Module):
         start = first if self.mask.causal else 0
         for number, layer in enumerate(self.layers):
             x = layer(x, session, number, start if number == last else 0)
-            x = layer.convolution.behind(x, sides)
+            x = layer.convolution.behind(x, sides, first_token)
         x = self.final_norm(x)
         if not self.averages:
             return F.linear(x[:, first - start :], self.embedding.weight)

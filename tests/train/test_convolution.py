@@ -9,6 +9,7 @@ import torch
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.setting import Convolution
+from posenc_compare.tasks.task import Batch
 from posenc_compare.train.convolution import TAPS, Canon, CanonA, KVShift, Peg, Still
 from posenc_compare.train.decoder import Decoder
 
@@ -118,7 +119,7 @@ def test_peg_adds_a_sum_of_neighbours_to_every_cell(
     peg, (rows, columns) = made(Peg).requires_grad_(False), sides
     torch.nn.init.normal_(peg.bias, generator=torch.Generator().manual_seed(2))
     x = normal(2, rows * columns + class_token, WIDTH)
-    got = peg.behind(x, sides)
+    got = peg.behind(x, sides, int(class_token))
     for image, out in zip(x, got, strict=True):
         cells = image[class_token:].detach().unflatten(0, sides)
         wanted = [
@@ -142,8 +143,16 @@ def test_peg_adds_a_sum_of_neighbours_to_every_cell(
 
 
 def test_peg_refuses_tokens_that_are_no_grid() -> None:
-    with pytest.raises(ConfigError, match="whole grid, got 9 on one of 2 x 3"):
+    with pytest.raises(ConfigError, match="row by row, got 9 on one of 2 x 3"):
         made(Peg).behind(normal(1, SEQ, WIDTH), (2, 3))
+    tokens, rows = (
+        torch.zeros(1, 6).long(),
+        torch.arange(6).div(3, rounding_mode="floor"),
+    )
+    cells = torch.stack([rows, torch.arange(6) % 3], dim=1)
+    assert Batch(tokens, tokens, positions=cells).sides == (2, 3)
+    for other in (cells.flip(0), cells + 1, cells[[0, 0, 2, 3, 4, 5]]):
+        assert Batch(tokens, tokens, positions=other).sides == (0, 0)
 
 
 @pytest.mark.parametrize("network", ["encoder", "classifier"])
