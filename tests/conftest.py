@@ -2,12 +2,16 @@
 
 import contextlib
 import gc
+import importlib
 import io
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -135,3 +139,19 @@ def posenc(forgetful: None) -> Command:
 def registered(forgetful: None) -> Callable[[str | Path], list[str]]:
     """Return `add_plugin`; what it declares is forgotten after the test."""
     return lambda plugin: add_plugin(str(plugin))
+
+
+@pytest.fixture
+def timm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Import a layer of timm alone, for the rest of timm needs torchvision."""
+    spec = find_spec("timm")
+    if spec is None or spec.origin is None:
+        pytest.skip("oracle timm is not installed")
+    root = Path(spec.origin).parent
+    for name, path in (("timm", root), ("timm.layers", root / "layers")):
+        package = ModuleType(name)
+        package.__path__ = [str(path)]
+        monkeypatch.setitem(sys.modules, name, package)
+    yield lambda name: importlib.import_module(f"timm.layers.{name}")
+    for name in [name for name in sys.modules if name.startswith("timm.layers.")]:
+        del sys.modules[name]

@@ -1,11 +1,7 @@
 """Conversions of weights, beside timm, transformers, pillow and slow formulas."""
 
 import importlib
-import sys
-from collections.abc import Callable, Iterator
-from importlib.util import find_spec
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,22 +19,6 @@ resize: Any = resize_positions
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
-
-
-@pytest.fixture
-def timm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
-    """Import a layer of timm alone, for the rest of timm needs torchvision."""
-    spec = find_spec("timm")
-    if spec is None or spec.origin is None:
-        pytest.skip("oracle timm is not installed")
-    root = Path(spec.origin).parent
-    for name, path in (("timm", root), ("timm.layers", root / "layers")):
-        package = ModuleType(name)
-        package.__path__ = [str(path)]
-        monkeypatch.setitem(sys.modules, name, package)
-    yield lambda name: importlib.import_module(f"timm.layers.{name}")
-    for name in [name for name in sys.modules if name.startswith("timm.layers.")]:
-        del sys.modules[name]
 
 
 def modelling(name: str) -> Any:

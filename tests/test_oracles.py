@@ -353,6 +353,70 @@ def test_rope_dinov3_is_that_of_dinov3(sides: tuple[int, int]) -> None:
     assert_near(ours, products(one, other))
 
 
+def pixels(**options: Any) -> dict[str, Any]:
+    return {"in_pixels": True, "max_res": 6.0, **options}
+
+
+TIMM: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("rope_2d", {"first": "h"}, {"in_pixels": False, "temperature": 100.0}),
+    ("rope_pixel", {"kind": "linear"}, pixels(linear_bands=True)),
+    ("rope_pixel", {"kind": "log"}, pixels(linear_bands=False)),
+    ("rope_pixel", {"kind": "eva_02"}, {"in_pixels": False, "temperature": 10_000.0}),
+]
+
+
+@pytest.mark.parametrize("sides", [(4, 4), (3, 7), (9, 2)])
+@pytest.mark.parametrize(("name", "options", "theirs"), TIMM)
+def test_rotations_of_images_are_those_of_timm(
+    name: str,
+    options: dict[str, Any],
+    theirs: dict[str, Any],
+    sides: tuple[int, int],
+    timm: Callable[[str], Any],
+) -> None:
+    module = timm("pos_embed_sincos")
+    trained = {}
+    if name == "rope_pixel":
+        options = {**options, "max_freq": 6.0, "height": 4, "width": 4}
+    if options.get("kind") == "eva_02":
+        trained = {"ref_feat_shape": [4, 4]}
+    sin, cos = module.build_rotary_pos_embed([*sides], dim=WIDTH, **theirs, **trained)
+    q, k = (normal(BATCH, HEADS, math.prod(sides), WIDTH, seed=s) for s in (1, 2))
+    one, other = (module.apply_rot_embed(x, sin, cos) for x in (q, k))
+    places = torch.cartesian_prod(*map(torch.arange, sides))
+    session = Session(make(name, **options), places, mask=Mask(causal=False))
+    assert_near(session.logits(0, q, k), products(one, other))
+
+
+@pytest.mark.parametrize("sides", [(4, 4), (3, 7)])
+def test_mixed_rope_2d_and_rope_dinov3_are_those_of_timm(
+    sides: tuple[int, int], timm: Callable[[str], Any]
+) -> None:
+    module = timm("pos_embed_sincos")
+    mixed = module.RotaryEmbeddingMixed(HEADS * WIDTH, 1, HEADS)
+    dinov3 = module.RotaryEmbeddingDinoV3(WIDTH, temperature=100.0, rotate_half=True)
+    own: Any = make("rope_2d", kind="mixed")
+    with torch.no_grad():  # rows come first here, columns there
+        own.frequencies.copy_(mixed.freqs[:, 0].flip(0))
+    q, k = (normal(BATCH, HEADS, math.prod(sides), WIDTH, seed=s) for s in (1, 2))
+    places = torch.cartesian_prod(*map(torch.arange, sides))
+    for scheme, emb, half in (
+        (own, mixed.get_embed([*sides])[0].detach(), False),
+        (make("rope_dinov3").eval(), dinov3.eval().get_embed([*sides]), True),
+    ):
+        one, other = (module.apply_rot_embed_cat(x, emb, half=half) for x in (q, k))
+        session = Session(scheme, places, mask=Mask(causal=False))
+        assert_near(session.logits(0, q, k).detach(), products(one, other))
+
+
+def test_sinusoidal_2d_is_that_of_timm(timm: Callable[[str], Any]) -> None:
+    build = timm("pos_embed_sincos").build_sincos2d_pos_embed
+    theirs = build([5, 3], dim=32, temperature=10_000.0)
+    places = torch.cartesian_prod(torch.arange(5), torch.arange(3))
+    ours = make("sinusoidal_2d").embed(torch.zeros(1, 15, 32), places)
+    assert_near(ours[0], theirs)
+
+
 def test_learned_2d_is_resized_as_in_vit() -> None:
     settings = SimpleNamespace(
         hidden_size=WIDTH,

@@ -321,7 +321,7 @@ def test_a_task_states_sizes_for_claims_alone(tmp_path: Path) -> None:
     assert (given.length, given.steps) == (64, facts["steps"])
 
 
-@pytest.mark.parametrize("task", [*TASKS.entries()])
+@pytest.mark.parametrize("task", TASKS.select("all"))
 def test_a_table_states_the_grids_of_a_task_on_a_grid(task: str) -> None:
     (training,) = settle({"tasks": task, "length": 48, "longest": 4}, "cpu").trainings
     made, said = curve("rope", [1.0, 1.0], task=task), []
