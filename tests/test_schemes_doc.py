@@ -25,6 +25,7 @@ HEAD = (
 BUILT_IN = [entry.name for entry in SCHEMES.built_in()]
 # The functions of `test_oracles.py` that import them.
 PACKAGES = {
+    "timm": "timm",
     "models": "transformers",
     "x_transformers": "x-transformers",
     "rotary_embedding": "rotary-embedding-torch",
