@@ -47,13 +47,7 @@ def recommend(
         print_markdown(sections[LARGE])
         return
     if case not in CASES:
-        words: dict[str, list[str]] = {}
-        for name, heading in CASES.items():
-            for word in (*heading.lower().split(), name):
-                if len(word) > SHORT:
-                    words.setdefault(word, []).append(name)
-        found = (name for word in near(case, words) for name in words[word])
-        meant = " or ".join(dict.fromkeys(found))
+        meant = " or ".join(_cases_near(case))
         raise ConfigError(
             f"case must be one of {', '.join(CASES)}, got {case[:40]!r}"
             + (f"; did you mean {meant}?" if meant else "")
@@ -74,6 +68,17 @@ def recommend(
         names = {record.spec.scheme.name for record in known}
         if lacking := [x for x in first - labels if x.partition(":")[0] in names]:
             tell(f"The preset quick has no record of {', '.join(sorted(lacking))}.")
+
+
+def _cases_near(word: str) -> list[str]:
+    """Return the cases whose names or headings have a similar word."""
+    named: dict[str, list[str]] = {}
+    for name, heading in CASES.items():
+        for one in (*heading.lower().split(), name):
+            if len(one) > SHORT:
+                named.setdefault(one, []).append(name)
+    found = (name for one in near(word, named) for name in named[one])
+    return list(dict.fromkeys(found))
 
 
 def print_markdown(text: str) -> None:

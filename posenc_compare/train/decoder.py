@@ -274,6 +274,7 @@ class Decoder(nn.Module):
         last = len(self.layers) - 1
         start = first if self.mask.causal else 0
         for number, layer in enumerate(self.layers):
+            assert isinstance(layer, Layer)
             x = layer(x, session, number, start if number == last else 0)
             x = layer.convolution.behind(x, sides, first_token)
         x = self.final_norm(x)
