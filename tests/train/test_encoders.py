@@ -118,6 +118,12 @@ def test_schemes_that_need_the_mask_are_refused_by_name(
     )
 
 
+def test_the_pool_is_in_no_key_unless_it_is_set() -> None:
+    """Records that are older than this setting keep their keys."""
+    assert "pool" not in Training(task="shapes").spec()
+    assert Training(task="shapes", pool="class").spec()["pool"] == "class"
+
+
 def test_schemes_that_count_tokens_are_refused_beside_a_class_token() -> None:
     setting = Training(task="shapes", pool="class", **SMALL)
     record = compute(Cell(Variant("log_length"), "cost", setting, 1), Progress())
