@@ -123,7 +123,7 @@ class Registry:
         """Return facts and summary of each thing by name, sorted; import only plugins.
 
         Built-in things are read from the source: summaries, and facts with constants.
-        Without `plugins` they are all.
+        If `plugins` is false, only these are returned.
         """
         found: dict[str, tuple[dict[str, Any], str]] = {}
         for file in self._files:

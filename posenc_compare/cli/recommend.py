@@ -34,8 +34,8 @@ def recommend(
 ) -> None:
     """Recommend a scheme for one of six cases, with the evidence.
 
-    The text is that of docs/which-one.md. Below it are the scores in the preset `quick`
-    of those schemes in the text that have reference records.
+    The text is that of docs/which-one.md. Scores in the preset `quick`
+    follow, for the schemes in the text with reference records.
     """
     sections = sections_of(page())
     if not case:

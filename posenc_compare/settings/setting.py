@@ -38,7 +38,7 @@ class Setting:
 
     Measures ask for it by `kind`. If it `resumes`, its cells keep checkpoints. `placed`
     are fields that name files of this machine, and that no key depends on. `late` are
-    fields that are newer than the first records, and in no key at their default.
+    fields newer than the first records; keys omit them at their defaults.
     """
 
     seed: int = 0

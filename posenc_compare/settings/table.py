@@ -59,13 +59,14 @@ class Network:
     )
     convolution: Convolution = setting(
         "none",
-        "Short convolutions: over the tokens before, in every layer; or peg, over all "
-        "neighbours, once.",
+        "Short convolutions: over preceding tokens in every layer, or (peg) over all "
+        "neighbours after the first layer.",
         caption="convolution: {}",
     )
     pool: Pool = setting(
         "mean",
-        "What a classifier reads: the mean of all outputs, or that of a class token.",
+        "Input of the classification: the mean of all outputs, or the class token's "
+        "output.",
         caption="pool: {}",
     )
     length: int = setting(64, "Training length.", unit="tokens", low=1, high=1 << 20)

@@ -132,7 +132,7 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
         fault = "another trained scheme must be shown, and none is"
         if reasons and len({record.label for record in shown}) > 1:
             why = clean(reasons[0], REASON)
-            fault = f"it must have a number, and has none ({why}); others would work"
+            fault = f"{baseline} must have a number, and has none ({why})"
         raise ConfigError(f"differences from {baseline}: {fault}")
     return tables
 

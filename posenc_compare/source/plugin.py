@@ -2,10 +2,10 @@
 
 The given module counts, with all modules that it imports, but not Python and other
 installed packages. If an imported package lies in another git repository, the bytes of
-all its Python files count. Of the other files, all top-level statements count in their
-order, except those that run nothing and that no word of the rest names: functions,
-imports of other packages, schemes, measures, tasks and plots. Words are those of all
-names and texts, whatever they stand for. A scheme, measure or task of this package
+all its Python files count. In the other files, all top-level statements count, in their
+order. Functions, imports of other packages, schemes, measures, tasks and plots are left
+out if they run no code and no counted word names them. Words are taken from all names
+and strings, whatever they stand for. A scheme, measure or task of this package
 counts if a word is its name.
 
 In doubt, code counts. So keys also change if imports are sorted, or if a local name is
@@ -92,7 +92,7 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
 
 
 class _Part(NamedTuple):
-    """A top-level statement of a plugin's file, or what it imports by one name.
+    """A top-level statement of a plugin's file, or an import of one name.
 
     Attributes:
         statement: as it is written.
@@ -217,7 +217,7 @@ def _words(form: Any) -> frozenset[str]:
 
 
 def _built_ins(words: set[str]) -> list[str]:
-    """Return the modules of this package that words name, as its classes do."""
+    """Return the modules of this package whose names are words, in any case."""
     named = {word.lower().replace("_", "") for word in words}
     paths = [path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("[!_]*.py")]
     paths = sorted(path for path in paths if path.stem.replace("_", "") in named)

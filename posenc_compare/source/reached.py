@@ -53,7 +53,7 @@ def reached(
 
 @remembered
 def is_own(module: str, own: frozenset[str]) -> bool:
-    """Return whether a module is of these packages, or of none that is installed."""
+    """Return whether a module belongs to these packages, or to no installed one."""
     top, path = module.split(".")[0], file_of(module)
     if top in own:
         return True
@@ -114,6 +114,6 @@ def imports(node: ast.AST, place: Place) -> list[tuple[str, str]]:
 
 
 def within(name: str) -> list[str]:
-    """Return the name of a module, after those of the packages that it lies in."""
+    """Return the names of a module's enclosing packages, then its own name."""
     words = name.split(".")
     return [".".join(words[:end]) for end in range(1, len(words) + 1)]

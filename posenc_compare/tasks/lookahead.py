@@ -1,7 +1,7 @@
 """Look-ahead: output the symbol that stands three places later.
 
-It trains an encoder, since a causal mask hides that symbol. A scheme solves it if it
-tells a place ahead from one behind; symmetric ones cannot.
+It trains an encoder, since a causal mask hides that symbol. To solve it, a scheme must
+tell a place ahead from one behind; symmetric schemes cannot.
 """
 
 import numpy as np

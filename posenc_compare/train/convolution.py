@@ -1,6 +1,6 @@
 """Short convolutions in a network, which mix a token with its neighbours.
 
-They are no positional schemes and yet tell a network what stands beside a token. So
+They are not positional schemes, yet they show a network the neighbours of a token. So
 they are a setting of the network, crossed with any scheme.
 
 `canon`: Canon layers A, B, C and D (Allen-Zhu 2025, arXiv:2512.17351; public code
@@ -17,9 +17,10 @@ too, where that code keeps all; so a text's beginning never depends on its lengt
 
 `peg`: the position generator of CPVT (Chu et al. 2021, arXiv:2102.10882; the authors'
 code `gvt.py` of Meituan-AutoML/Twins was read, the paper was not). Behind the first
-layer, every channel gets a weighted sum of its 3 x 3 neighbours, with a bias. Beyond
-the edges is zero, from which a network can tell places. A text is one row. A class
-token takes no part. Weights start as in that code. A causal mask forbids it.
+layer, every channel gets a weighted sum of its 3 x 3 neighbours, with a bias. The grid
+is padded with zeros, and a network can infer positions from this padding. A text is one
+row. A class token takes no part. Weights start as in that code. A causal mask forbids
+it.
 """
 
 import math

@@ -93,7 +93,8 @@ class Decoder(nn.Module):
 
     Positions may have `axes` axes; a scheme of one axis always fits. An encoder has no
     causal mask. A classifier is an encoder that averages its outputs over all places,
-    or reads that of a class token, which stands before the others and has no position.
+    or reads the output of a class token. This token precedes the others and has no
+    position.
 
     Raises:
         ConfigError: if a scheme has other axes, or needs the causal mask that an

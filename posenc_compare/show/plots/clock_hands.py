@@ -26,7 +26,8 @@ ROUND = 2e-3  # of a radius; records keep four digits of a number
     "clock_hands",
     order=80,
     caption="How far a scheme rotates pairs of channels at the first positions: of "
-    "queries and keys, or of the vector it adds; above, the positions of a rotation. "
+    "queries and keys, or of the vector it adds; above each clock, the positions in a "
+    "full turn. "
     "Hands start on the right and turn anticlockwise.",
 )
 def draw_clock_hands(records: list[Record]) -> Figure | None:
