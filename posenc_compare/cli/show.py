@@ -37,8 +37,12 @@ def show_(
         str, typer.Argument(help="Scheme, or a variant such as sinusoidal:base=100.")
     ],
     positions: Annotated[
-        int, typer.Option(help="Number of codes, starting at 0.")
-    ] = 16,
+        str,
+        typer.Option(
+            help="Number of codes, starting at 0; of a scheme for grids, its sides. "
+            "By default 16, 4x4 or 4x4x4."
+        ),
+    ] = "",
     width: Annotated[int, typer.Option(help="Channels of a token vector.")] = 32,
     heads: Annotated[
         int,
@@ -62,53 +66,54 @@ def show_(
     Most other schemes have a code for each distance: an all-ones key after the scheme
     has transformed it, followed by the bias of each head.
     """
-    check_value("positions", positions)
-    check_value("width", width)
-    if positions * width > MOST:
-        raise ConfigError(
-            f"positions times width must be at most {MOST}, got {positions} times "
-            f"{width}; `--positions {MOST // width}` would work"
-        )
     label, code = _code_of(name, positions, width, heads, length)
     of, columns = code.of, code.columns
     values = code.values.double().numpy() + 0.0  # no negative zeros
+    places = code.ids.reshape(len(values), -1).tolist()
     if format == "text" and not values.any():
         tell(f"{label}: no code and no bias: all values are 0")
     elif format == "text":
         out_of = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        for line in text_map(label, of, columns, values, out_of or sys.maxsize):
+        names = [",".join(map(str, place)) for place in places]
+        for line in text_map(label, of, columns, names, values, out_of or sys.maxsize):
             tell(line)
     else:
-        head = [of, *map(str, range(values.shape[1]))]
+        axes = len(code.sides)
+        head = [of] if axes == 1 else [f"{of} on axis {axis}" for axis in range(axes)]
         exact = format in NUMBERS
         body = [
-            [place, *(n if exact else f"{n:.4f}" for n in row)]
-            for place, row in enumerate(values.tolist())
+            [*place, *(n if exact else f"{n:.4f}" for n in row)]
+            for place, row in zip(places, values.tolist(), strict=True)
         ]
+        head += map(str, range(values.shape[1]))
         show(f"{label}: code by {of} and {columns}", head, body, format)
 
 
 def _code_of(
-    name: str, positions: int, width: int, heads: int, length: int
+    name: str, positions: str, width: int, heads: int, length: int
 ) -> "tuple[str, Code]":
     """Return the label of a scheme, and its codes."""
-    from posenc_compare.measures.codes import code_of
+    from posenc_compare.measures.codes import cell_codes, code_of
     from posenc_compare.measures.probe import Probe
 
     label = (variant := labelled(name)).label
     facts = SCHEMES.entry(variant.name).facts
-    if (axes := facts.get("axes", 1)) > 1:
+    grid, count = _size(label, facts.get("axes", 1), positions)
+    check_value("width", width)
+    if count * width > MOST:
+        fits = f"--positions {MOST // width}"
+        if grid:
+            fits = f"--width {MOST // count}"
         raise ConfigError(
-            f"{label}: must have positions of one axis, got {axes}; `measure "
-            f"--measures portrait --schemes {variant.name} --set "
-            f"grid={'x'.join('8' * axes)}` draws a map"
+            f"positions times width must be at most {MOST}, got {count} times {width}; "
+            f"`{fits}` would work"
         )
     if not heads and facts["family"] == "rotary":
         heads = 1  # all heads rotate alike, each by as many pairs as it has
     heads = heads or math.gcd(HEADS, width)
-    probe = Probe(width=width, heads=heads, positions=positions)
+    probe = Probe(width=width, heads=heads, positions=count, grid=grid)
     try:
-        code = code_of(probe.build(variant, length), probe)
+        code = (cell_codes if grid else code_of)(probe.build(variant, length), probe)
     except (NoCodeError, NonFiniteError) as error:
         raise type(error)(f"{label}: {error}") from error
     except PosencError:
@@ -121,18 +126,41 @@ def _code_of(
     return label, code
 
 
+def _size(label: str, axes: int, positions: str) -> tuple[str, int]:
+    """Return the grid, empty for a scheme of one axis, and the number of positions."""
+    from posenc_compare.settings.probe import sides_of
+
+    if axes == 1:
+        count = int(positions) if positions.isdecimal() else positions
+        check_value("positions", count if positions else 16)
+        return "", int(count or 16)
+    grid = positions or "x".join("4" * axes)
+    if grid.count("x") != axes - 1:
+        raise ConfigError(
+            f"positions of {label} must have {axes} sides, got {grid[:40]}; "
+            f"`--positions {'x'.join('4' * axes)}` would work"
+        )
+    return grid, math.prod(sides_of(grid))
+
+
 def text_map(
-    label: str, of: str, columns: str, values: "NDArray[float64]", room: int
+    label: str,
+    of: str,
+    columns: str,
+    places: "list[str]",
+    values: "NDArray[float64]",
+    room: int,
 ) -> list[str]:
     """Return codes as lines of text, a shade for each value.
 
-    `values` are `(row, column)`; `room` is the most characters in a line. Where
+    `values` are `(row, column)`, and `places` name the rows; `room` is the most
+    characters in a line. Where
     channels do not fit, every n-th is shown, with an odd n, so that sines and cosines
     both are.
     """
-    places = len(str(len(values) - 1))
+    across = max(map(len, places))
     channels = values.shape[1]
-    step = math.ceil(channels / max(1, room - places - 2))
+    step = math.ceil(channels / max(1, room - across - 2))
     step += 1 - step % 2
     low, high = float(values.min()), float(values.max())
     span = (high - low) or 1.0
@@ -140,7 +168,7 @@ def text_map(
     every = "" if step == 1 else f", one of every {step} shown"
     lines = [f"{label}: {len(values)} {of}s by {channels} {columns}s{every}"]
     lines += [
-        f"{row:{places}} |{''.join(SHADES[level] for level in codes)}"
-        for row, codes in enumerate(levels)
+        f"{place:>{across}} |{''.join(SHADES[level] for level in codes)}"
+        for place, codes in zip(places, levels, strict=True)
     ]
     return [*lines, f"from {low:.4g} ({SHADES[0]!r}) to {high:.4g} ({SHADES[-1]!r})"]

@@ -46,6 +46,12 @@ class Code:
             raise NonFiniteError("codes must be finite, got NaN or inf")
 
     @property
+    def ids(self) -> Tensor:
+        """Return the position or distance of each row, `(count, axis)`, in a grid."""
+        ids = torch.cartesian_prod(*map(torch.arange, self.sides))
+        return ids - ids[self.origin]
+
+    @property
     def origin(self) -> int:
         """Return the row of position 0, or of distance 0."""
         all_directions = self.of == "distance" and len(self.sides) > 1
@@ -89,6 +95,23 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
     if any(scheme.acts_at(hook) for hook in HOOKS if hook != "scale"):
         raise NoCodeError("has no code of a position or distance alone")
     return Code(probe.zeros(session.length, 1), "distance", sides)
+
+
+def cell_codes(scheme: Scheme, probe: Probe) -> Code:
+    """Return what a grid shows of its scheme: a code of each cell, or each distance.
+
+    Of a rotation, that is a key of ones in each cell. The distance of a bias is that
+    from the query to the key.
+    """
+    code = code_of(scheme, probe)
+    if code.of == "position" or code.columns == "head":
+        return code
+    if scheme.acts_at("offset_bias") or scheme.acts_at("pair_bias"):
+        raise NoCodeError("has no code of a position or distance alone")
+    call = probe.call_of_ones(probe.session(scheme, probe.arange(probe.positions)))
+    keys = ask(scheme, "key", call.k, call.k_positions, call)
+    values = rearrange(keys, "1 head cell d -> cell (head d)")
+    return Code(values, "position", probe.sides)
 
 
 def position_codes(scheme: Scheme, probe: Probe) -> Tensor:

@@ -87,8 +87,8 @@ class Training(Network, Setting):
         return TASKS.entry(self.task).facts.get("corpus", False)
 
     def takes(self, axes: int) -> bool:
-        """Return whether a scheme has the axes of the task, or one, which counts."""
-        return axes in (1, TASKS.entry(self.task).facts.get("axes", 1))
+        """Return whether a scheme has the axes of the task, more on a grid, or one."""
+        return axes == 1 or 1 < TASKS.entry(self.task).facts.get("axes", 1) <= axes
 
     @property
     def network(self) -> NetworkKind:

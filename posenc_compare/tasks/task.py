@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, PluginError
@@ -51,11 +52,14 @@ class Batch:
     def positions_for(self, axes: int) -> Tensor:
         """Return the positions that a scheme of so many axes reads.
 
-        A scheme of one axis counts the places of a task of several.
+        A scheme of one axis counts the places of a task of several. One of more axes
+        than those gets 0 on its first: an image is one frame of a video.
         """
         if self.positions is None or self.positions.dim() > axes:
             return torch.arange(self.tokens.shape[1])
-        return self.positions
+        if axes == 1:
+            return self.positions
+        return F.pad(self.positions, (axes - self.positions.shape[1], 0))
 
 
 class Task(ABC):

@@ -91,10 +91,10 @@ class Layer(nn.Module):
 class Decoder(nn.Module):
     """A language model with tied input and output embeddings.
 
-    Positions may have `axes` axes; a scheme of one axis always fits. An encoder has no
-    causal mask. A classifier is an encoder that averages its outputs over all places,
-    or reads the output of a class token. This token precedes the others and has no
-    position.
+    Positions may have `axes` axes; a scheme of one axis always fits, and one of more
+    axes fits where there are several. An encoder has no causal mask. A classifier is an
+    encoder that averages its outputs over all places, or reads the output of a class
+    token. This token precedes the others and has no position.
 
     Raises:
         ConfigError: if a scheme has other axes, or needs the causal mask that an
@@ -119,7 +119,8 @@ class Decoder(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stream_seed("scheme", seed))
             schemes = [variant.build(replace(geometry, layers=layers))]
-            if schemes[0].facts.axes != 1:
+            own = schemes[0].facts.axes
+            if own != 1 and not 1 < axes <= own:
                 check_axes(schemes[0], axes)
             if schemes[0].facts.per_layer:
                 schemes += [

@@ -4,13 +4,20 @@ import csv
 import io
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from support.attention import make
 
+from posenc_compare.attention import Session
 from posenc_compare.cli.show import SHADES, text_map
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes.contract import ask
 
+GRID = [e.name for e in SCHEMES.built_in() if e.facts.get("axes", 1) > 1]
 PLUGIN = """
 from torch import Tensor
 from posenc_compare.schemes import Scheme, register
@@ -56,6 +63,46 @@ def test_a_relative_scheme_shows_distances_by_head(posenc) -> None:
     ]
 
 
+def test_codes_on_a_grid_name_their_cells(posenc) -> None:
+    size = ("--positions", "2x3", "--width", "4", "--format", "json")
+    rows = json.loads(posenc("show", "sinusoidal_2d", *size).stdout)
+    cells = [(row["position on axis 0"], row["position on axis 1"]) for row in rows]
+    assert cells == [(y, x) for y in range(2) for x in range(3)]
+    for (y, x), row in zip(cells, rows, strict=True):
+        code = [math.sin(y), math.sin(x), math.cos(y), math.cos(x)]
+        assert [row[str(channel)] for channel in range(4)] == pytest.approx(code)
+
+
+def test_a_bias_on_a_grid_has_distances_in_all_directions(posenc) -> None:
+    size = ("--positions", "3x2", "--heads", "2", "--format", "json")
+    rows = json.loads(posenc("show", "alibi_2d", *size).stdout)
+    code = {(r["distance on axis 0"], r["distance on axis 1"]): r for r in rows}
+    assert [*code] == [(y, x) for y in range(-2, 3) for x in range(-1, 2)]
+    for (y, x), bias in code.items():
+        expected = [-slope * math.hypot(y, x) for slope in (2.0**-4, 2.0**-8)]
+        assert [bias["0"], bias["1"]] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["rope_2d", "rope_dinov3", "rope_pixel"])
+def test_a_rotation_on_a_grid_shows_the_key_of_each_cell(posenc, name: str) -> None:
+    size = ("--positions", "4x4", "--width", "8", "--format", "json")
+    rows = json.loads(posenc("show", name, *size).stdout)
+    places = [[row.pop(f"position on axis {axis}") for axis in (0, 1)] for row in rows]
+    assert places == [[y, x] for y in range(4) for x in range(4)]
+    session = Session([make(name, width=8, heads=1, length=16)], torch.tensor(places))
+    call = session.call(0, ones := torch.ones(1, 1, 16, 8).double(), ones)
+    keys = ask(session.scheme(0), "key", call.k, call.k_positions, call)
+    shown = np.array([[*row.values()] for row in rows])
+    assert shown == pytest.approx(keys[0, 0].numpy(), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", GRID)
+def test_every_scheme_for_grids_has_codes_or_a_reason(posenc, name: str) -> None:
+    done = posenc("show", name)
+    reason = f"error: {name}: (has|hides) (no code of|keys of some) .*\n"
+    assert done.returncode == 0 or re.fullmatch(reason, done.stderr)
+
+
 def test_the_length_is_that_of_training(posenc) -> None:
     size = ("--positions", "3", "--width", "1", "--length", "100", "--format", "json")
     rows = json.loads(posenc("show", "integer", *size).stdout)
@@ -64,21 +111,21 @@ def test_the_length_is_that_of_training(posenc) -> None:
 
 def test_a_map_has_a_shade_for_each_value_at_equal_distances() -> None:
     values = np.array([[0.0, 0.5, 1.0], [1.0, 0.0, 0.0]])
-    assert text_map("two", "position", "channel", values, 80) == [
+    assert text_map("two", "position", "channel", ["0", "1"], values, 80) == [
         "two: 2 positions by 3 channels",
         "0 | =@",
         "1 |@  ",
         "from 0 (' ') to 1 ('@')",
     ]
     ramp = np.array([[i - 3.0 for i in range(len(SHADES))]])
-    assert text_map("ramp", "position", "channel", ramp, 80)[1] == f"0 |{SHADES}"
+    assert text_map("ramp", "position", "channel", ["0"], ramp, 80)[1] == f"0 |{SHADES}"
 
 
 @pytest.mark.parametrize(("channels", "room", "step"), [(77, 80, 1), (512, 80, 7)])
 def test_a_map_fits_into_a_terminal(channels: int, room: int, step: int) -> None:
     """It shows every n-th channel with an odd n: sines and cosines, not one of both."""
     values = np.array([[channel % 2.0 for channel in range(channels)]])
-    first, row, _ = text_map("waves", "position", "channel", values, room)
+    first, row, _ = text_map("waves", "position", "channel", ["0"], values, room)
     assert len(row) <= room
     assert set(row[3:]) == {" ", "@"}
     assert (f"one of every {step}" in first) == (step > 1)

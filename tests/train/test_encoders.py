@@ -26,7 +26,7 @@ GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
 TOKENS = torch.randint(9, (2, 16), generator=torch.Generator().manual_seed(0))
 SMALL: dict[str, Any] = {"layers": 1, "width": 32, "heads": 2, "length": 16}
 SMALL |= {"batch": 4, "longest": 4, "steps": 3, "test_bytes": 1024}
-ON_GRIDS = [name for name, axes in AXES.items() if axes == 2]
+ON_GRIDS = [name for name, axes in AXES.items() if axes > 1]
 Kind = Literal["decoder", "encoder", "classifier"]
 
 
@@ -160,12 +160,21 @@ def test_a_network_without_the_mask_learns_and_is_tested(task: str, text: Path) 
 
 
 @pytest.mark.parametrize("name", ON_GRIDS)
-def test_every_scheme_of_two_axes_trains_on_images(name: str) -> None:
+def test_every_scheme_of_several_axes_trains_on_images(name: str) -> None:
     setting = Training(task="shapes", **{**SMALL, "longest": 1, "steps": 2})
     result = extrapolation(Variant(name), setting, Progress())
     assert [row.x for row in result.rows if row.quantity == "accuracy"] == [4, 16]
     before, after = result.arrays["training_bits"]
     assert before != after
+
+
+def test_an_image_is_one_frame_to_a_scheme_of_three_axes() -> None:
+    batch = TASKS.get("shapes")(Training(task="shapes", **SMALL)).batch(0, 0)
+    assert batch.positions is not None
+    assert batch.positions_for(3)[:, 0].eq(0).all()
+    assert batch.positions_for(3)[:, 1:].equal(batch.positions)
+    assert batch.positions_for(2).equal(batch.positions)
+    assert batch.positions_for(1).equal(torch.arange(16))
 
 
 @pytest.fixture
