@@ -13,6 +13,7 @@ from typing import Literal
 from benchmarks import rounds
 
 Unit = Literal["ratio", "s", "MiB"]
+GYM = {"alibi": ("attention-gym, ALiBi",)}  # timed forward
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Aim:
 
 def _rotations() -> list[Aim]:
     peers = {
-        "adjacent": ("x-transformers, adjacent",),
-        "half": ("transformers, half",),
+        "adjacent": ("x-transformers, adjacent", "torchtune, adjacent"),
+        "half": ("transformers, half", "torchembed, half"),
     }
     aims = (
         ("float32, forward", 1.5, 5),
@@ -62,7 +63,7 @@ def _biases() -> list[Aim]:
             f"{length}, {column}",
             f"{name}, strided",
             most,
-            peers=(f"{name}, dense",),
+            peers=(f"{name}, dense", *GYM.get(name, ())),
         )
         for name in ("alibi", "t5_bias", "kerple_log", "sandwich")
         for column, most in (("forward", 1.1), ("with gradient", 1.2))

@@ -7,6 +7,9 @@ not timed.
     python -m benchmarks attention [length ...]
 """
 
+import importlib.util
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -36,6 +39,7 @@ CASES: list[tuple[str, Path]] = [
     ("dape", "plain"),
     ("path", "plain"),
 ]
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def made(name: str, length: int) -> Scheme:
@@ -95,6 +99,28 @@ def check(name: str, path: Path, length: int = CHECKED) -> None:
             raise SystemExit(f"{name} on {path}: {what} off by {error / size:.1e}")
 
 
+def gym(length: int) -> Attend:
+    """Return ALiBi of attention-gym, on the compiled flex_attention that it is for."""
+    from attn_gym.mods import generate_alibi_bias
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def causal(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return query >= key
+
+    mask = create_block_mask(causal, None, None, length, length, device="cpu")
+    bias, flex = generate_alibi_bias(HEADS), torch.compile(flex_attention)
+    return lambda q, k, v: flex(q, k, v, score_mod=bias, block_mask=mask)
+
+
+def check_gym() -> None:
+    """Stop unless attention-gym gives what `alibi` gives in float64."""
+    parts = inputs(1024)
+    exact = attended(made("alibi", 1024).double(), [p.double() for p in parts], "plain")
+    off = (gym(1024)(*parts[:3]) - exact).abs().max() / exact.abs().max()
+    if off > 1024 * 2**-24:
+        raise SystemExit(f"attention-gym: output off by {off:.1e}")
+
+
 def cases(length: int, backward: bool) -> dict[str, Run]:
     """Return what is timed at a length."""
     parts = [part.requires_grad_(backward) for part in inputs(length)]
@@ -121,6 +147,9 @@ def cases(length: int, backward: bool) -> dict[str, Run]:
             return attended(scheme, parts, path)
 
         runs[f"{name}, {path}"] = run(case)
+    if not backward and importlib.util.find_spec("attn_gym"):
+        attend = gym(length)
+        runs["attention-gym, ALiBi"] = lambda: attend(q, k, v)
     return runs
 
 
@@ -130,6 +159,8 @@ def main(words: list[str]) -> None:
     torch.set_flush_denormal(True)
     for case in CASES:
         check(*case)
+    if importlib.util.find_spec("attn_gym"):
+        check_gym()
     lengths = [int(word) for word in words] or [512, 2048, 8192]
     columns = {}
     for backward in (False, True):

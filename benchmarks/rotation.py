@@ -51,9 +51,27 @@ def x_transformers(length: int, dtype: torch.dtype) -> Rotate:
     return lambda x: apply_rotary_pos_emb(x, freqs)
 
 
+def torchtune(length: int, dtype: torch.dtype) -> Rotate:
+    """Return that of torchtune, which takes heads after positions."""
+    from torchtune.modules import RotaryPositionalEmbeddings
+
+    rope = RotaryPositionalEmbeddings(HEAD_DIM, length, int(BASE))
+    return lambda x: rope(x.transpose(1, 2)).transpose(1, 2)
+
+
+def torchembed(length: int, dtype: torch.dtype) -> Rotate:
+    """Return that of torchembed; it rotates queries and keys in one call."""
+    from torchembed.positional import RotaryEmbedding
+
+    rope = RotaryEmbedding(HEAD_DIM, length, int(BASE)).to(dtype)
+    return lambda x: rope(x, x[:, :0])[0]
+
+
 PEERS: dict[str, tuple[Callable[[int, torch.dtype], Rotate], Layout]] = {
     "transformers, half": (transformers, "half"),
     "x-transformers, adjacent": (x_transformers, "adjacent"),
+    "torchtune, adjacent": (torchtune, "adjacent"),
+    "torchembed, half": (torchembed, "half"),
 }
 
 

@@ -20,7 +20,7 @@ from posenc_compare.run.provenance import place
 
 RECORDS = Path(__file__).parent / "records"
 FLOOR = "floor"
-PEERS = ("transformers", "x-transformers")
+PEERS = ("transformers", "x-transformers", "torchtune", "torchembed", "attn-gym")
 Run = Callable[[], object]
 
 
