@@ -236,14 +236,6 @@ class WholeImageTests(EmbedTests):
         slow = [self.at(scheme, row, column) for row in rows for column in columns]
         close(got, torch.tensor(slow, dtype=torch.float64), 1e-11)
 
-    def test_each_image_of_a_batch_has_its_own_size(self) -> None:
-        scheme = self.make()
-        both = torch.stack([grid(2, 6), grid(4, 3)])
-        alone = torch.stack([scheme.positions(ids) for ids in both])
-        assert scheme.positions(both).equal(alone)
-        assert not alone[0].equal(alone[1])
-        assert scheme.positions(both[:, :0]).shape == (2, 0, 2)
-
 
 class TestFourierRandom2d(WholeImageTests):
     """SAM's random frequencies, one channel at a time."""
@@ -333,14 +325,6 @@ class TestLearnedAxial(EmbedTests):
         assert scheme.rows.shape[1] == own
         assert scheme.columns.shape[1] == width - own
 
-    def test_a_square_is_two_tables_of_a_text(self) -> None:
-        scheme = self.drawn(length=20, rows=4, columns=5, channels=2)
-        code = codes(scheme, range(20)).view(4, 5, 6)
-        assert torch.equal(code[:, :, :2], code[:, :1, :2].expand(-1, 5, -1))
-        assert torch.equal(code[:, :, 2:], code[:1, :, 2:].expand(4, -1, -1))
-        apart = torch.cdist(code.view(20, 6), code.view(20, 6))
-        assert apart[~torch.eye(20).bool()].min() > 0.01
-
 
 class TestLearnedHierarchical(EmbedTests):
     """Composed vectors against the two formulas of the post."""
@@ -383,15 +367,6 @@ class TestLearnedHierarchical(EmbedTests):
         got = scheme.embed(zero.bfloat16(), places).double()
         exact = scheme.double().embed(zero.double(), places)
         assert ((got - exact).abs() <= 2.0**-8 * exact.abs() + 1e-6).all()
-
-    def test_all_positions_have_codes_of_their_own(self) -> None:
-        code = codes(self.drawn(length=7, alpha=0.7), range(49))
-        assert torch.cdist(code, code)[~torch.eye(49).bool()].min() > 0.01
-
-    def test_steps_of_one_level_are_alike(self) -> None:
-        code = codes(self.drawn(length=7), range(49)).view(7, 7, 6)
-        close(code - code[:1], (code - code[:1])[:, :1].expand(-1, 7, -1))
-        close(code - code[:, :1], (code - code[:, :1])[:1].expand(7, -1, -1))
 
 
 def slow_ids(rows: list[list[int]], longest: int, generator: torch.Generator) -> Tensor:
@@ -551,13 +526,6 @@ class TestLearned2d(EmbedTests):
         whole = scheme.table.movedim(-1, 0)[None]
         theirs = F.interpolate(whole, sides, mode=resize, align_corners=False)
         close(got, theirs[0].flatten(1).T)
-
-    def test_each_image_of_a_batch_has_its_own_size(self) -> None:
-        scheme = self.make(0.5)
-        both = torch.stack([grid(2, 6), grid(4, 3)])
-        alone = torch.stack([scheme.positions(ids) for ids in both])
-        assert scheme.positions(both).equal(alone)
-        assert scheme.positions(both[:, :0]).shape == (2, 0, 2)
 
     @pytest.mark.parametrize("cell", [(-1, 0), (5, 0), (0, -2), (0, 7)])
     def test_cells_off_the_table_are_an_error(self, cell: tuple[int, int]) -> None:

@@ -27,7 +27,6 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
-from posenc_compare.schemes.irpe import piecewise as index_of
 from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.schemes.wall import BLOCK
 
@@ -261,16 +260,6 @@ class TestErpe(LogitTests):
                 weight = math.exp(row[j]) / total + table[place - 1][h]
                 out[b, h, i] += weight * t.v[b, h, j]
         return out
-
-    def test_outputs_depend_on_differences_of_positions(self) -> None:
-        scheme, (q, k, v) = self.make(1.0), vectors(1, 3, 6, 8)
-        call = {"scheme": scheme, "mask": Mask(causal=False)}
-        places = torch.tensor(self.places[0])
-        here = attention(q, k, v, positions=places, **call)
-        for shift in (-20, 1, 50_000):
-            close(attention(q, k, v, positions=places + shift, **call), here)
-        other = attention(q, k, v, positions=15 - places, **call)
-        assert (other - here).abs().max() > 1e-2
 
     def test_a_window_hides_keys_from_the_table_too(self) -> None:
         scheme, (q, k, v) = self.make(1.0), vectors(1, 3, 6, 8)
@@ -649,16 +638,6 @@ class TestDecomposed(LogitTests):
         close(got, expected)
         close(moved, expected)
 
-    def test_each_image_of_a_batch_has_its_own_sides(self) -> None:
-        scheme, both = self.drawn(), torch.stack([grid(2, 6), grid(4, 3)])
-        q, k, _ = vectors(2, HEADS, 12, WIDTH)
-        mask = Mask(causal=False)
-        got = Session(scheme, both, mask=mask).logits(0, q, k)
-        for row, cells in enumerate(both):
-            alone = Session(scheme, cells, mask=mask)
-            close(alone.logits(0, q[row : row + 1], k[row : row + 1])[0], got[row])
-        assert scheme.draw(both[:, :0], None).tolist() == [5, 5]
-
     @pytest.mark.parametrize("cell", [(5, 0), (0, 5), (-5, 2)])
     def test_cells_beyond_the_image_are_an_error(self, cell: tuple[int, int]) -> None:
         x, said = normal(1, HEADS, 2, WIDTH), "^decomposed: rows .* got 5; a Session, "
@@ -739,15 +718,6 @@ class TestIrpe(LogitTests):
             attention_logits(q, q, scheme=scheme, **call).sum().backward()
             found = [table.grad.count_nonzero() for table in scheme.parameters()]
             assert sum(found) == count
-
-    def test_near_offsets_keep_an_index_and_far_ones_share_it(self) -> None:
-        far = torch.arange(17)
-        for ratio, indices in (
-            (1.9, [0, 1, 2, 2, *[3] * 13]),
-            (4.0, [0, 1, 2, 3, 4, 4, 5, 5, 5, 6, 6, 6, 6, 6, 6, 7, 7]),
-        ):
-            assert index_of(far, ratio).tolist() == indices
-            assert index_of(-far, ratio).tolist() == [-n for n in indices]
 
 
 class TestShaw(LogitTests):

@@ -88,28 +88,6 @@ class TestBilevel(LogitTests):
         factors = [cmath.exp(1j * angle) for angle in angles]
         return rotation_by_complex(q, k, factors, t.option("layout"))
 
-    @pytest.mark.parametrize("between", ["rope", "alibi"])
-    def test_places_and_a_shift_of_segments_change_no_logit(self, between: str) -> None:
-        scheme = self.make(between=between)
-        q, k, _ = vectors(2, 2, 6, 8)
-        ids = torch.tensor(self.places)
-        logits = attention_logits(q, k, scheme=scheme, positions=ids)
-        for moved in (
-            ids + torch.tensor([13, 0]),
-            ids * torch.tensor([1, 0]),
-        ):
-            other = attention_logits(q, k, scheme=scheme, positions=moved)
-            torch.testing.assert_close(other, logits, rtol=0, atol=1e-11)
-
-    @pytest.mark.parametrize("between", ["rope", "alibi"])
-    def test_sequences_may_share_their_ids(self, between: str) -> None:
-        scheme, ids = self.make(between=between), torch.tensor(self.places[0])
-        q, k, _ = vectors(2, 2, 6, 8)
-        one = attention_logits(q, k, scheme=scheme, positions=ids)
-        both = attention_logits(q, k, scheme=scheme, positions=ids.expand(2, -1, -1))
-        assert torch.equal(one, both)
-        assert not scheme.facts.relative  # places are added to tokens
-
     def test_layers_of_other_dtypes_have_turns_of_their_own(self) -> None:
         scheme, ids = self.make(), torch.tensor(self.places)
         q, k, v = vectors(2, 2, 6, 8)
@@ -194,15 +172,6 @@ class TestComRope(BlockTests):
         if t.scheme.speeds is not None:
             at = dot(place, t.scheme.speeds[:, block].tolist())
         return at * (matrix - matrix.T)
-
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_generators_commute_and_those_of_lie_re_do_not(self, kind: str) -> None:
-        def commutator(scheme: Any) -> float:
-            row, column = scheme.generators()
-            return (row @ column - column @ row).abs().max().item()
-
-        assert commutator(self.make(kind=kind)) < 1e-12
-        assert commutator(self.make(name="lie_re")) > 1
 
 
 class TestFope(RotaryTests):
@@ -339,15 +308,6 @@ class TestLieRe(BlockTests):
         close(turns[:, 0], unit, 4e-10)
         close(turns[:, 1], -unit, 4e-10)
 
-    @pytest.mark.parametrize(
-        ("length", "side"), [(1, 1), (2, 2), (24, 5), (25, 5), (26, 6)]
-    )
-    def test_an_image_is_the_smallest_square_that_holds_the_length(
-        self, length: int, side: int
-    ) -> None:
-        scheme = create("lie_re", length=length, model_dim=16, heads=2)
-        assert scheme.span == (max(1, side - 1), max(1, side - 1))
-
 
 def slow_axes(pairs: int, order: str, counts: tuple[int, ...]) -> list[int]:
     if order == "sections":
@@ -459,12 +419,6 @@ class TestPope(LogitTests):
         assert scheme.phase.grad is not None
         assert (scheme.phase.grad != 0).all()
 
-    def test_the_sign_of_a_channel_is_no_angle(self) -> None:
-        # Equal content at all places: without phases, the nearest key is the best.
-        q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
-        rows = attention_logits(q, q, scheme=self.make(), positions=torch.arange(30))
-        assert (rows[0, :, -1].argmax(dim=-1) == 29).all()
-
 
 def partly_rotated(
     t: Inputs, q: Tensor, k: Tensor, still: Tensor, distance: int
@@ -559,10 +513,6 @@ class TestRopeDinov3(RotaryTests):
         close(start, torch.tensor([-0.75, -0.9], dtype=torch.float64))
         later = scheme.draw(grid(4, 10) + 3, None)  # an image that begins at 3, 3
         close(later[1] + 3 * later[0], start)
-        both = torch.stack([grid(2, 6), grid(4, 3) + 1])
-        alone = torch.stack([scheme.draw(ids, None) for ids in both])
-        assert scheme.draw(both, None).equal(alone)
-        assert scheme.draw(both[:, :0], None).shape == (2, 2)
 
     def test_training_moves_and_stretches_within_the_ranges(self) -> None:
         scheme = self.make(shift=0.3, jitter=1.2, rescale=1.5)
@@ -742,10 +692,6 @@ class TestRopePixel(RotaryTests):
             places = ids * step + start
             assert places.amin(dim=0).tolist() == pytest.approx([ends[0]] * 2)
             assert places.amax(dim=0).tolist() == pytest.approx([ends[1]] * 2)
-        both = torch.stack([grid(2, 6), grid(4, 3) + 1])
-        alone = torch.stack([scheme.draw(ids, None) for ids in both])
-        assert scheme.draw(both, None).equal(alone)
-        assert scheme.draw(both[:, :0], None).shape == (2, 2)
 
 
 class TestRopeClipped(RotaryTests):
