@@ -16,12 +16,16 @@ from posenc_compare.run.machine import fitted
 from posenc_compare.settings.table import Work
 
 H200 = "NVIDIA H200"
-WORDS = ["measure", "--dry-run", "--schemes", "rope", "--format", "json"]
-LARGE = ["--set", "width=256"]  # whose networks are faster on a GPU
+PLAN = ["--dry-run", "--schemes", "rope", "--seeds", "1", "--format", "json"]
+PROBES = ["measure", *PLAN, "--measures", "smoothness"]
+TRAINING = ["run", *PLAN, "--measures", "extrapolation", "--set", "tasks=copy"]
+LARGE = [*TRAINING, "--set", "width=256"]  # whose networks are faster on a GPU
 
 
 @pytest.fixture(autouse=True)
-def asked_anew() -> Iterator[None]:
+def asked_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # Records that a plan estimates times from take seconds to read.
+    monkeypatch.setattr("posenc_compare.cli.rank.packaged", list)
     graphics.cache_clear()
     yield
     graphics.cache_clear()
@@ -78,11 +82,11 @@ def test_nothing_of_the_current_folder_is_imported(
 
 def keys(posenc: Any, device: str) -> tuple[str, str]:
     """Return the keys of a training and of a measure without one."""
-    words = ["--measures", "extrapolation,smoothness", "--device", device, *LARGE]
-    done = posenc(*WORDS, *words)
+    both = "extrapolation,smoothness"
+    done = posenc(*LARGE, "--measures", both, "--device", device)
     assert done.returncode == 0, done
     found = {row["measure"]: row["record"] for row in json.loads(done.stdout)}
-    return found["extrapolation"], found["smoothness"]
+    return found["extrapolation on copy"], found["smoothness"]
 
 
 def test_a_run_trains_on_the_gpu_and_measures_on_the_cpu(posenc, present: None) -> None:
@@ -103,24 +107,26 @@ def test_up_to_eight_workers_share_a_gpu(
 
 
 def test_the_miniature_is_trained_on_the_cpu(posenc, present: None) -> None:
-    one = [*WORDS, "--measures", "extrapolation", "--device"]
-    auto, cpu = (posenc(*one, device).stdout for device in ("auto", "cpu"))
-    assert auto == cpu != posenc(*one, "cuda").stdout
+    auto, cpu, cuda = (
+        posenc(*TRAINING, "--device", device).stdout
+        for device in ("auto", "cpu", "cuda")
+    )
+    assert auto == cpu != cuda
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (["--measures", "smoothness"], 0),  # on the CPU
-        (["--measures", "extrapolation", *LARGE], 2),
-        (["--measures", "smoothness", "--device", "cuda"], 2),
-        (["--measures", "extrapolation", "--device", "cpu"], 0),
+        (PROBES, 0),  # on the CPU
+        (LARGE, 2),
+        ([*PROBES, "--device", "cuda"], 2),
+        ([*TRAINING, "--device", "cpu"], 0),
     ],
 )
 def test_a_limit_of_memory_is_refused_where_it_would_not_hold(
     posenc, present: None, words: list[str], code: int
 ) -> None:
-    done = posenc(*WORDS, *words, "--memory", "4")
+    done = posenc(*words, "--memory", "4")
     assert done.returncode == code
     said = "error: memory must be left out for cells on a GPU, whose memory it does not"
     if code:
