@@ -12,7 +12,7 @@ from support.attention import ids_for
 from support.attention import make as build
 from torch import Tensor
 
-from posenc_compare.attention import CAUSAL, Mask, Session, attention
+from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.check.fresh_process import built_in
 from posenc_compare.schemes import HOOKS, Scheme
 from posenc_compare.schemes.shared.rotation import Rotation
@@ -31,9 +31,8 @@ def make(name: str) -> Scheme:
     return build(name, heads=HEADS, width=WIDTH).float()
 
 
-def session_of(scheme: Scheme, length: int = LENGTH, mask: Mask = CAUSAL) -> Session:
-    ids = ids_for(scheme, length, columns=6)
-    return Session(scheme, ids, mask=mask)
+def session_of(scheme: Scheme) -> Session:
+    return Session(scheme, ids_for(scheme, LENGTH, columns=6))
 
 
 def tensors(length: int = LENGTH) -> tuple[Tensor, ...]:
@@ -48,7 +47,7 @@ def read(session: Session, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Any:
 
 
 def read_layers(session: Session, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Any:
-    """Return the output of two layers, of which one has a window."""
+    """Return the output of two layers."""
     v = session.attend(0, q, k, v, x=x)
     return session.attend(1, q, k, v, x=x)
 
@@ -109,17 +108,16 @@ def test_new_sessions_go_through_the_same_graph(name: str) -> None:
     assert counter.frame_count == 1
 
 
-@pytest.mark.parametrize("name", ["t5_bias", "rope"])
-def test_gradients_and_other_lengths_stay_in_one_graph(name: str) -> None:
-    scheme = make(name)
+def test_gradients_and_other_lengths_stay_in_one_graph() -> None:
+    schemes = [make("t5_bias"), make("rope")]
     whole: Any = torch.compile(read_layers, backend="aot_eager", fullgraph=True)
     for length in (LENGTH, LENGTH + 9):
         found = []
         for run in (whole, read_layers):
             given = [x.requires_grad_() for x in tensors(length)]
             mask = Mask(window=(None, 8))
-            out = run(session_of(scheme, length, mask), *given)
-            leaves = [*given[1:], *scheme.parameters()]
+            out = run(Session(schemes, torch.arange(length), mask=mask), *given)
+            leaves = [*given[1:], *schemes[0].parameters()]
             found.append((out, *torch.autograd.grad(out.sin().sum(), leaves)))
         torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-5)
 
@@ -178,19 +176,16 @@ SESSIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["rope", "alibi"])
 @pytest.mark.parametrize("kind", SESSIONS)
-def test_a_session_of_every_kind_is_one_graph(kind: str, name: str) -> None:
-    scheme, asked = make(name), SESSIONS[kind]
+def test_a_session_of_every_kind_is_one_graph(kind: str) -> None:
+    schemes, asked = [make("rope"), make("alibi")], SESSIONS[kind]
     ids = torch.arange(LENGTH)
 
     def started() -> Session:
-        return Session(scheme, **{"positions": ids, **asked})
+        return Session(schemes, **{"positions": ids, **asked})
 
-    _, *parts = tensors()
-    whole: Any = torch.compile(Session.attend, backend="eager", fullgraph=True)
-    got = whole(started(), 0, *parts)
-    assert torch.equal(got, started().attend(0, *parts))
+    whole: Any = torch.compile(read_layers, backend="eager", fullgraph=True)
+    assert torch.equal(whole(started(), *tensors()), read_layers(started(), *tensors()))
 
 
 def test_what_is_refused_is_refused_in_a_graph() -> None:

@@ -38,6 +38,7 @@ ALONE = {
     **dict.fromkeys(("path", "repo", "selective_rope", "wall"), "a token state"),
 }
 NARROW = ("rope", "alibi", "t5_bias", "fire", "shaw")  # in float32, too
+FLEX = ("nope", "alibi", "fire")  # without a bias, with one, and with one of pairs
 
 
 @pytest.fixture(autouse=True)
@@ -89,8 +90,8 @@ def expected_lse(given: dict[str, Any], mask: Mask) -> Tensor:
 
 def paths(given: dict[str, Any], mask: Mask) -> list[Any]:
     """Return the paths that serve; flex, slow here, for few schemes, masks, dtypes."""
-    often = given["scheme"].name in NARROW and given["q"].dtype == torch.float64
-    often &= mask.query_segments is None
+    often = given["scheme"].name in FLEX and given["q"].dtype == torch.float64
+    often &= mask.segments is None
     able = serving(**given, mask=mask)
     return [name for name in able if name != "flex" or often]
 
