@@ -11,6 +11,7 @@ import importlib
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,6 +96,20 @@ def bias(scheme: Scheme, *, places: Tensor = PLACES, causal: bool = False) -> Te
 
 def products(q: Tensor, k: Tensor) -> Tensor:
     return q @ k.mT * WIDTH**-0.5
+
+
+def cells(*sides: int) -> Tensor:
+    """Return the positions of the cells of an image, row by row."""
+    return torch.cartesian_prod(*map(torch.arange, sides))
+
+
+def assert_turned(
+    scheme: Scheme, sides: tuple[int, int], turn: Callable[[Tensor], Tensor]
+) -> None:
+    """Compare the logits of a pass over an image with those of turned vectors."""
+    q, k = (normal(BATCH, HEADS, math.prod(sides), WIDTH, seed=seed) for seed in (1, 2))
+    session = Session(scheme, cells(*sides), mask=Mask(causal=False))
+    assert_near(session.logits(0, q, k).detach(), products(turn(q), turn(k)))
 
 
 @pytest.fixture(autouse=True)
@@ -205,9 +220,7 @@ def test_axial_rope_2d_is_that_of_rotary_embedding_torch() -> None:
     module = load("rotary_embedding_torch", "rotary_embedding_torch")
     angles = rotary_embedding(dim=WIDTH // 2, theta=100).get_axial_freqs(2, 7)
     theirs = module.apply_rotary_emb(angles, Q.unflatten(2, (2, 7))).flatten(2, 3)
-    rows, columns = torch.arange(2), torch.arange(7)
-    rope = make("rope_2d", first="h")
-    assert_near(rope.query(Q, torch.cartesian_prod(rows, columns)), theirs)
+    assert_near(make("rope_2d", first="h").query(Q, cells(2, 7)), theirs)
 
 
 @pytest.mark.parametrize("sides", [(2, 7), (7, 2), (14, 1)])
@@ -218,17 +231,15 @@ def test_rope_pixel_is_that_of_rotary_embedding_torch(
     module = load("rotary_embedding_torch", "rotary_embedding_torch")
     rotary = rotary_embedding(dim=WIDTH // 2, freqs_for="pixel", max_freq=7)
     angles = rotary.get_axial_freqs(*sides)
-    q, k = (
-        module.apply_rotary_emb(angles, x.unflatten(2, sides)).flatten(2, 3)
-        for x in (Q, K)
-    )
-    places = torch.cartesian_prod(*map(torch.arange, sides))
+
+    def turn(x: Tensor) -> Tensor:
+        return module.apply_rotary_emb(angles, x.unflatten(2, sides)).flatten(2, 3)
+
     height, width = (trained or side for side in sides)
     rope = make("rope_pixel", max_freq=7.0, height=height, width=width)
     if not trained:
-        assert_near(rope.query(Q, places), q)
-    ours = Session(rope, places, mask=Mask(causal=False)).logits(0, Q, K)
-    assert_near(ours, products(q, k))
+        assert_near(rope.query(Q, cells(*sides)), turn(Q))
+    assert_turned(rope, sides, turn)
 
 
 LONG = [1.0 + 0.5 * m for m in range(WIDTH // 2)]
@@ -345,12 +356,11 @@ def test_rope_dinov3_is_that_of_dinov3(sides: tuple[int, int]) -> None:
     rotary = module.DINOv3ViTRopePositionEmbedding(settings).eval()
     rows, columns = sides
     angles = rotary(torch.zeros(1, 3, 8 * rows, 8 * columns))
-    q, k = (normal(BATCH, HEADS, rows * columns, WIDTH, seed=seed) for seed in (1, 2))
-    one, other = module.apply_rotary_pos_emb(q, k, *angles)
-    scheme = make("rope_dinov3").eval()
-    places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
-    ours = Session(scheme, places, mask=Mask(causal=False)).logits(0, q, k)
-    assert_near(ours, products(one, other))
+    assert_turned(
+        make("rope_dinov3").eval(),
+        sides,
+        lambda x: module.apply_rotary_pos_emb(x, x, *angles)[0],
+    )
 
 
 def pixels(**options: Any) -> dict[str, Any]:
@@ -381,11 +391,8 @@ def test_rotations_of_images_are_those_of_timm(
     if options.get("kind") == "eva_02":
         trained = {"ref_feat_shape": [4, 4]}
     sin, cos = module.build_rotary_pos_embed([*sides], dim=WIDTH, **theirs, **trained)
-    q, k = (normal(BATCH, HEADS, math.prod(sides), WIDTH, seed=s) for s in (1, 2))
-    one, other = (module.apply_rot_embed(x, sin, cos) for x in (q, k))
-    places = torch.cartesian_prod(*map(torch.arange, sides))
-    session = Session(make(name, **options), places, mask=Mask(causal=False))
-    assert_near(session.logits(0, q, k), products(one, other))
+    scheme = make(name, **options)
+    assert_turned(scheme, sides, lambda x: module.apply_rot_embed(x, sin, cos))
 
 
 @pytest.mark.parametrize("sides", [(4, 4), (3, 7)])
@@ -398,22 +405,18 @@ def test_mixed_rope_2d_and_rope_dinov3_are_those_of_timm(
     own: Any = make("rope_2d", kind="mixed")
     with torch.no_grad():  # rows come first here, columns there
         own.frequencies.copy_(mixed.freqs[:, 0].flip(0))
-    q, k = (normal(BATCH, HEADS, math.prod(sides), WIDTH, seed=s) for s in (1, 2))
-    places = torch.cartesian_prod(*map(torch.arange, sides))
+    turn = module.apply_rot_embed_cat
     for scheme, emb, half in (
         (own, mixed.get_embed([*sides])[0].detach(), False),
         (make("rope_dinov3").eval(), dinov3.eval().get_embed([*sides]), True),
     ):
-        one, other = (module.apply_rot_embed_cat(x, emb, half=half) for x in (q, k))
-        session = Session(scheme, places, mask=Mask(causal=False))
-        assert_near(session.logits(0, q, k).detach(), products(one, other))
+        assert_turned(scheme, sides, partial(turn, emb=emb, half=half))
 
 
 def test_sinusoidal_2d_is_that_of_timm(timm: Callable[[str], Any]) -> None:
     build = timm("pos_embed_sincos").build_sincos2d_pos_embed
     theirs = build([5, 3], dim=32, temperature=10_000.0)
-    places = torch.cartesian_prod(torch.arange(5), torch.arange(3))
-    ours = make("sinusoidal_2d").embed(torch.zeros(1, 15, 32), places)
+    ours = make("sinusoidal_2d").embed(torch.zeros(1, 15, 32), cells(5, 3))
     assert_near(ours[0], theirs)
 
 
@@ -431,8 +434,7 @@ def test_learned_2d_is_resized_as_in_vit() -> None:
     table[:, 1:] = scheme.table.detach().flatten(0, 1)
     tokens = torch.zeros(1, 1 + 3 * 8, WIDTH)
     theirs = module.interpolate_pos_encoding(tokens, 24, 64)[0, 1:]
-    places = torch.cartesian_prod(torch.arange(3), torch.arange(8))
-    ours = scheme.embed(tokens[:, 1:], scheme.positions(places))[0]
+    ours = scheme.embed(tokens[:, 1:], scheme.positions(cells(3, 8)))[0]
     assert_near(ours.detach(), theirs)
 
 
@@ -447,8 +449,8 @@ def test_learned_axes_is_that_of_detr(sides: tuple[int, int]) -> None:
         theirs.weight.data[: len(ours)] = ours.detach()
     shape = torch.Size((1, HEADS * WIDTH, *sides))
     codes = module(shape, "cpu", torch.float32).flatten(2).mT
-    places = torch.cartesian_prod(*map(torch.arange, sides))
-    assert_same(scheme.embed(torch.zeros_like(codes), places).detach(), codes)
+    ours = scheme.embed(torch.zeros_like(codes), cells(*sides)).detach()
+    assert_same(ours, codes)
 
 
 @pytest.mark.parametrize("side", [7, 8])
@@ -465,7 +467,7 @@ def test_fourier_random_2d_is_that_of_sam(side: int) -> None:
         shared_image_embedding=shared,
     )
     theirs = module.SamModel.get_image_wide_positional_embeddings(model)
-    places = scheme.positions(torch.cartesian_prod(*2 * [torch.arange(side)]))
+    places = scheme.positions(cells(side, side))
     ours = scheme.embed(torch.zeros(1, side**2, HEADS * WIDTH), places)
     assert_near(ours, theirs.flatten(2).mT)
 
@@ -478,8 +480,7 @@ def test_features_of_perceiver_are_those_of_perceiver(sides: tuple[int, int]) ->
     x = normal(BATCH, math.prod(sides), HEADS * WIDTH, seed=5)
     weights = torch.cat([scheme.from_token.weight, scheme.from_place.weight], dim=1)
     beside = torch.cat([x, theirs], dim=-1) @ weights.mT
-    places = torch.cartesian_prod(*map(torch.arange, sides))
-    ours = scheme.embed(x, scheme.positions(places))
+    ours = scheme.embed(x, scheme.positions(cells(*sides)))
     assert_near(ours.detach(), beside)
 
 
@@ -490,7 +491,7 @@ def test_sinusoidal_detr_is_that_of_detr(sides: tuple[int, int]) -> None:
     theirs = sine(shape, "cpu", torch.float32)
     theirs = theirs.flatten(2).mT if theirs.dim() == 4 else theirs
     scheme = make("sinusoidal_detr")
-    places = scheme.positions(torch.cartesian_prod(*map(torch.arange, sides)))
+    places = scheme.positions(cells(*sides))
     assert_near(scheme.embed(torch.zeros_like(theirs), places), theirs)
 
 
@@ -615,16 +616,15 @@ def test_swin_is_that_of_transformers() -> None:
     scheme: Any = make("swin", height=2, width=7)
     module = models("swin").SwinRelativePositionBias(HEADS, (2, 7))
     module.relative_position_bias_table = scheme.table
-    places = torch.cartesian_prod(torch.arange(2), torch.arange(7))
-    assert_same(bias(scheme, places=places), module()[0])
+    assert_same(bias(scheme, places=cells(2, 7)), module()[0])
 
 
 def test_levit_is_that_of_transformers() -> None:
     scheme: Any = make("levit", height=4, width=4)
     module = models("levit").LevitAttention(HEADS * WIDTH, WIDTH, HEADS, 2, 4)
     module.attention_biases = scheme.table
-    places = torch.cartesian_prod(torch.arange(4), torch.arange(4))
-    assert_same(bias(scheme, places=places), module.get_attention_biases(Q.device))
+    theirs = module.get_attention_biases(Q.device)
+    assert_same(bias(scheme, places=cells(4, 4)), theirs)
     assert module.scale == scheme.scale(WIDTH)
 
 
@@ -657,8 +657,7 @@ def test_mlp_bias_2d_is_that_of_swin_v2() -> None:
     table = module.continuous_position_bias_mlp(module.relative_coords_table)
     theirs = table.view(-1, HEADS)[module.relative_position_index.view(-1)]
     theirs = 16 * theirs.view(15, 15, HEADS).permute(2, 0, 1).sigmoid()
-    places = torch.cartesian_prod(torch.arange(3), torch.arange(5))
-    assert_near(bias(scheme, places=places), theirs)
+    assert_near(bias(scheme, places=cells(3, 5)), theirs)
 
 
 # Content.
@@ -682,8 +681,7 @@ def test_decomposed_is_that_of_sam(sides: tuple[int, int]) -> None:
     tables = scheme.rows, scheme.columns
     added = module.get_decomposed_rel_pos(q.flatten(0, 1), *tables, sides, sides)
     theirs = products(q, k) + added.reshape(BATCH, HEADS, count, count)
-    places = torch.cartesian_prod(*map(torch.arange, sides))
-    session = Session(scheme, places, mask=Mask(causal=False))
+    session = Session(scheme, cells(*sides), mask=Mask(causal=False))
     assert_near(session.logits(0, q, k).detach(), theirs)
 
 
@@ -861,6 +859,6 @@ def test_sinusoidal_2d_is_that_of_positional_encodings() -> None:
     theirs = positional_encodings().PositionalEncoding2D(64)(grid).flatten(1, 2)
     # There (axis, pair, sin or cos), row first; here (axis, sin or cos, pair).
     theirs = theirs.unflatten(-1, (2, 16, 2)).flip(-3).mT.flatten(-3)
-    places = torch.cartesian_prod(torch.arange(2), torch.arange(7))
-    ours = make("sinusoidal_2d", layout="moco_v3").embed(grid.flatten(1, 2), places)
+    scheme = make("sinusoidal_2d", layout="moco_v3")
+    ours = scheme.embed(grid.flatten(1, 2), cells(2, 7))
     assert_near(ours, theirs)

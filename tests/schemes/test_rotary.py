@@ -2,12 +2,20 @@
 
 import cmath
 import math
+from collections.abc import Sequence
 from itertools import combinations, product
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
 import torch
-from schemes.reference import Case, Inputs, LogitTests, RotaryTests, combine
+from schemes.reference import (
+    Case,
+    Inputs,
+    LogitTests,
+    Options,
+    RotaryTests,
+    combine,
+)
 from schemes.tools import (
     channels_of_pair,
     close,
@@ -450,12 +458,51 @@ class TestRope(RotaryTests):
         return partly_rotated(t, *parts, still, distance)
 
 
-class TestRopeDinov3(RotaryTests):
+class ImageTests(RotaryTests):
+    """A rotation by the place in the image, whatever its number of cells.
+
+    Attributes:
+        sizes: of a layer that is trained on 5 x 5 cells.
+        images: options that an image of other sides is read with.
+    """
+
+    sizes = {"model_dim": 32, "heads": 2, "length": 25}
+    places = ids().tolist()
+    images: ClassVar[Sequence[Options]] = ({},)
+
+    def turned(
+        self, t: Inputs, query: Any, key: Any, sides: Any, trained: Any
+    ) -> list[complex]:
+        """Return the factors of pairs in an image of these sides."""
+        raise NotImplementedError
+
+    def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:
+        side = t.case.sizes.get("length", 25) ** 0.5
+        sides = [t.option(name) or side for name in SIDES]
+        return self.turned(t, query, key, sides, sides)
+
+    @pytest.mark.parametrize("sides", [(3, 4), (2, 6), (12, 1)])
+    def test_an_image_has_its_own_sides(self, sides: tuple[int, int]) -> None:
+        cells, (q, k, _) = grid(*sides), vectors(1, 2, 12, 16)
+        for options in self.images:
+            case = Case({**options, "height": 5, "width": 7})
+            t = Inputs(self.trained(case).eval(), case, q, k, k, k, cells)
+
+            def entry(b: int, h: int, i: int, j: int, t: Inputs = t) -> float:
+                pair = cells[i].tolist(), cells[j].tolist()
+                factors, layout = self.turned(t, *pair, sides, (5, 7)), "layout"
+                both = q[b, h, i], k[b, h, j]
+                return rotation_by_complex(*both, factors, t.option(layout))
+
+            for ids, atol in ((cells, 1e-12), (cells + 5, 1e-10)):
+                session = Session(t.scheme, ids, mask=Mask(causal=False))
+                close(session.logits(0, q, k), pair_by_pair(q, entry), atol)
+
+
+class TestRopeDinov3(ImageTests):
     """DINOv3's rotation against complex numbers, and its draws in training."""
 
     name = "rope_dinov3"
-    sizes = {"model_dim": 32, "heads": 2, "length": 25}
-    places = ids().tolist()
     cases = [
         {},
         {"base": 7.0, "layout": "adjacent"},
@@ -474,11 +521,9 @@ class TestRopeDinov3(RotaryTests):
         drawn = scheme.train().draw(t.positions, seeded())
         return torch.cat([super().output(scheme).flatten(), drawn.flatten()])
 
-    def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:
-        sides = [t.option(name) or 5 for name in SIDES]
-        return self.turned(t, query, key, sides)
-
-    def turned(self, t: Inputs, query: Any, key: Any, sides: Any) -> list[complex]:
+    def turned(
+        self, t: Inputs, query: Any, key: Any, sides: Any, trained: Any
+    ) -> list[complex]:
         quarter, factors = t.q.shape[-1] // 4, []
         for here, there, side in zip(query, key, sides, strict=True):
             apart = 2 * (here - there) / side
@@ -486,24 +531,6 @@ class TestRopeDinov3(RotaryTests):
                 speed = t.option("base") ** (-m / quarter)
                 factors.append(cmath.exp(2j * math.pi * apart * speed))
         return factors
-
-    @pytest.mark.parametrize("sides", [(3, 4), (2, 6), (12, 1)])
-    def test_an_image_has_its_own_sides(self, sides: tuple[int, int]) -> None:
-        scheme = self.make().requires_grad_(False).eval()
-        cells = grid(*sides)
-        q, k, _ = vectors(1, 2, 12, 16)
-        t = Inputs(scheme, Case(), q, k, k, k, cells)
-        whole = Mask(causal=False)
-        got = Session(scheme, cells, mask=whole).logits(0, q, k)
-        later = Session(scheme, cells + 5, mask=whole).logits(0, q, k)
-
-        def entry(b: int, h: int, i: int, j: int) -> float:
-            pair = cells[i].tolist(), cells[j].tolist()
-            factors = self.turned(t, *pair, sides)
-            return rotation_by_complex(q[b, h, i], k[b, h, j], factors, "half")
-
-        close(got, pair_by_pair(q, entry))
-        close(got, later, 1e-10)
 
     def test_coordinates_run_from_edge_to_edge(self) -> None:
         scheme = self.make().eval()
@@ -621,12 +648,11 @@ class TestRopeGolden(RotaryTests):
         return factors
 
 
-class TestRopePixel(RotaryTests):
+class TestRopePixel(ImageTests):
     """Pixel frequencies against complex numbers, one pair at a time."""
 
     name = "rope_pixel"
-    sizes = {"model_dim": 32, "heads": 2, "length": 25}
-    places = ids().tolist()
+    images = [{"kind": kind} for kind in ("linear", "log", "eva_02")]
     cases = [
         {},
         {"max_freq": 3.0, "layout": "half"},
@@ -635,11 +661,6 @@ class TestRopePixel(RotaryTests):
         {"kind": "eva_02", "height": 3, "width": 9},
         Case(head_dim=4, length=1),
     ]
-
-    def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:
-        side = 1 if "length" in t.case.sizes else 5
-        sides = [t.option(name) or side for name in SIDES]
-        return self.turned(t, query, key, sides, sides)
 
     def turned(
         self, t: Inputs, query: Any, key: Any, sides: Any, trained: Any
@@ -659,27 +680,6 @@ class TestRopePixel(RotaryTests):
                     speed = t.option("base") ** (-m / quarter)
                 factors.append(cmath.exp(1j * apart * speed))
         return factors
-
-    @pytest.mark.parametrize("kind", ["linear", "log", "eva_02"])
-    @pytest.mark.parametrize("sides", [(3, 4), (2, 6), (12, 1)])
-    def test_an_image_has_its_own_sides(
-        self, sides: tuple[int, int], kind: str
-    ) -> None:
-        scheme = self.make(kind=kind, height=5, width=7).requires_grad_(False)
-        cells = grid(*sides)
-        q, k, _ = vectors(1, 2, 12, 16)
-        t = Inputs(scheme, Case({"kind": kind}), q, k, k, k, cells)
-        whole = Mask(causal=False)
-        got = Session(scheme, cells, mask=whole).logits(0, q, k)
-        later = Session(scheme, cells + 5, mask=whole).logits(0, q, k)
-
-        def entry(b: int, h: int, i: int, j: int) -> float:
-            pair = cells[i].tolist(), cells[j].tolist()
-            factors = self.turned(t, *pair, sides, (5, 7))
-            return rotation_by_complex(q[b, h, i], k[b, h, j], factors, "adjacent")
-
-        close(got, pair_by_pair(q, entry))
-        close(got, later, 1e-10)
 
     @pytest.mark.parametrize(
         ("kind", "ends"), [("linear", (-1, 1)), ("log", (-1, 1)), ("eva_02", (0, 3.5))]

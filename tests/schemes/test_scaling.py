@@ -13,7 +13,6 @@ from torch import Tensor
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, create
 from posenc_compare.schemes.rope import Rope
-from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.scaling import OPTIONS, RULES
 
 every_rule = pytest.mark.parametrize("rule", RULES)
@@ -233,27 +232,3 @@ def test_an_option_that_a_rule_has_not_is_refused(rule: str) -> None:
         message = f"^rope: {name} must not be given with scaling={rule}, got .* would"
         with pytest.raises(ConfigError, match=message):
             make(scaling=rule, **own, **{name: given[name]})
-
-
-def smallest_base(context: int, head_dim: int = 128) -> float:
-    """Return the smallest base of RoPE, to two digits, for a context length.
-
-    For this base the sum over pairs of `cos(m theta_i)` is not negative for any
-    distance `m` from 0 to `context`.
-    """
-    distances = torch.arange(context + 1, dtype=torch.float64)
-
-    def holds(base: float) -> bool:
-        inv_freq = inverse_frequencies(head_dim // 2, base, torch.device("cpu"))
-        return bool((torch.cos(distances[:, None] * inv_freq).sum(1) >= 0).all())
-
-    candidates = (d * 10.0**e for e in range(2, 7) for d in range(10, 100))
-    return next(base for base in candidates if holds(base))
-
-
-# Men et al. 2024, arXiv:2405.14591, whose 1k is 1000; the last one is ours.
-@pytest.mark.parametrize(
-    ("context", "base"), [(1000, 4.3e3), (4000, 2.7e4), (8000, 8.4e4), (4096, 2.9e4)]
-)
-def test_smallest_base_of_rope(context: int, base: float) -> None:
-    assert smallest_base(context) == base
