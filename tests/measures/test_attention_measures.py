@@ -6,6 +6,7 @@ import statistics
 import pytest
 import torch
 import torch.nn.functional as F
+from schemes.tools import sinusoid
 from support.schemes import SEQUENCE
 from torch import Tensor
 
@@ -52,10 +53,6 @@ def test_a_note_says_where_a_scheme_would_change(name: str) -> None:
     assert bool(still) == (scheme.facts.relative or name in UNCHANGED)
 
 
-def dot(one: Tensor, other: Tensor) -> float:
-    return sum(a * b for a, b in zip(one.tolist(), other.tolist(), strict=True))
-
-
 @pytest.mark.parametrize("case", ["plain", "after LayerNorm"])
 def test_shift_error_is_the_largest_change_of_any_logit(case: str) -> None:
     probe = Probe(positions=5, tokens=5, width=8, heads=2)
@@ -63,15 +60,12 @@ def test_shift_error_is_the_largest_change_of_any_logit(case: str) -> None:
     to_query, to_key = (probe.normal(part, 8, 8) for part in ("query", "key"))
 
     def logits(shift: int) -> list[float]:
-        places = [
-            [p / 10_000 ** (i // 2 / 4) + math.pi / 2 * (i % 2) for i in range(8)]
-            for p in range(shift, shift + 5)
-        ]
-        x = tokens + torch.tensor(places, dtype=torch.float64).sin()
+        codes = [sinusoid(p, 8) for p in range(shift, shift + 5)]
+        x = tokens + torch.tensor(codes, dtype=tokens.dtype)
         x = F.layer_norm(x, (8,)) if case == "after LayerNorm" else x
         q, k = x @ to_query / 8**0.5, x @ to_key / 8**0.5
         return [
-            dot(q[b, i, head : head + 4], k[b, j, head : head + 4]) / 2
+            float(q[b, i, head : head + 4] @ k[b, j, head : head + 4]) / 2
             for b in range(4)
             for head in (0, 4)
             for i in range(5)
@@ -117,17 +111,13 @@ def test_order_sensitivity_is_that_of_two_layers_of_their_own(case: str) -> None
 def test_logit_drop_is_the_mean_over_sequences_and_heads_after_a_layernorm() -> None:
     probe = Probe(positions=5, tokens=5, width=8, heads=2)
     tokens, to_query = probe.normal("tokens", 8, 1, 8), probe.normal("query", 8, 8)
-    places = [
-        [p / 10_000 ** (i // 2 / 4) + math.pi / 2 * (i % 2) for i in range(8)]
-        for p in range(5)
-    ]
-    x = tokens + torch.tensor(places, dtype=torch.float64).sin()
+    x = tokens + torch.tensor([sinusoid(p, 8) for p in range(5)], dtype=tokens.dtype)
     x = (x - x.mean(2, keepdim=True)) / (x.var(2, False, keepdim=True) + 1e-5).sqrt()
     q = x @ to_query / 8**0.5
 
     def mean_at(b: int, distance: int) -> float:
         found = [
-            dot(q[b, i, head : head + 4], q[b, i - distance, head : head + 4]) / 2
+            float(q[b, i, head : head + 4] @ q[b, i - distance, head : head + 4]) / 2
             for head in (0, 4)
             for i in range(distance, 5)
         ]

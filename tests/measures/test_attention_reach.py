@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import sinusoid
 from support.schemes import SEQUENCE
 from torch import Tensor
 
@@ -59,11 +60,7 @@ def test_reach_is_that_of_a_softmax_after_a_layernorm() -> None:
     rows = rows_of("sinusoidal", probe)
     for n, case in ((4, "L"), (8, ""), (64, "16 L")):
         x = probe.normal("tokens", 8, n, 8)
-        place = [
-            [p / 10_000 ** (i // 2 / 4) + math.pi / 2 * (i % 2) for i in range(8)]
-            for p in range(n)
-        ]
-        x = x + torch.tensor(place, dtype=torch.float64).sin()
+        x = x + torch.tensor([sinusoid(p, 8) for p in range(n)], dtype=x.dtype)
         x = (x - x.mean(2, keepdim=True)) / (
             x.var(2, False, keepdim=True) + 1e-5
         ) ** 0.5

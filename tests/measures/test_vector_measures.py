@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from schemes.tools import sinusoid
 from support.schemes import SEQUENCE
 
 from posenc_compare.measures.perturbation import VOCABULARY, perturbation
@@ -79,13 +80,7 @@ def test_changes_of_queries_and_keys_are_each_their_own() -> None:
 def test_left_after_layernorm_is_the_change_it_says() -> None:
     probe = Probe(positions=2, width=4, heads=1)
     x = probe.normal("vocabulary", VOCABULARY, 4)[:2]
-    code = torch.tensor(
-        [
-            [math.sin(p), math.cos(p), math.sin(p / 100), math.cos(p / 100)]
-            for p in (0, 1)
-        ],
-        dtype=torch.float64,
-    )
+    code = torch.tensor([sinusoid(p, 4) for p in (0, 1)], dtype=torch.float64)
     before, after = F.layer_norm(x, (4,)), F.layer_norm(x + code, (4,))
     slow = ((after - before).norm(dim=1) / before.norm(dim=1)).mean()
     rows = rows_of(perturbation, "sinusoidal", probe)

@@ -287,9 +287,9 @@ class LogitTests(SchemeTests):
         got = attention_logits(t.q[:, :, 2:], t.k, state=state, **late)
         self.near(got, logits[:, :, 2:])
         if not t.scheme.acts_at("draw"):  # which `attention` leaves out
-            for steps in ([1] * length, [length // 2, length - length // 2]):
-                session = Session(t.scheme, t.positions, fed=0, cache=True)
-                self.near(decoded(session, steps, (t.q, t.k, t.v), x), whole)
+            session = Session(t.scheme, t.positions, fed=0, cache=True)
+            steps = [length // 2, *[1] * (length - length // 2)]
+            self.near(decoded(session, steps, (t.q, t.k, t.v), x), whole)
         segments = torch.stack([torch.arange(length) >= cut for cut in (2, length - 1)])
         mask = Mask(segments=segments.long())
         packed = replace(t, segments=mask.segments)

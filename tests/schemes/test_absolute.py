@@ -15,6 +15,7 @@ from schemes.tools import (
     grid,
     normal,
     seeded,
+    sinusoid,
 )
 from torch import Tensor
 
@@ -27,15 +28,6 @@ def codes(scheme: Any, places: Any, width: int = 0) -> Tensor:
     width = width or scheme.geometry.model_dim
     zero = torch.zeros(1, len(places), width, dtype=torch.float64)
     return scheme.embed(zero, torch.as_tensor(places))[0]
-
-
-def sinusoid(place: float, width: int, base: float = 1e4) -> list[float]:
-    """PE(p, 2m) = sin(p / base**(2m / width)), PE(p, 2m + 1) = cos of the same."""
-    code = []
-    for pair in range(width // 2):
-        angle = place / math.pow(base, 2 * pair / width)
-        code += [math.sin(angle), math.cos(angle)]
-    return code
 
 
 class TestBilevelPlaces(EmbedTests):

@@ -86,6 +86,15 @@ def speeds(scheme: Scheme) -> Tensor:
 # --- Slow references -----------------------------------------------------------------
 
 
+def sinusoid(place: float, width: int, base: float = 1e4) -> list[float]:
+    """PE(p, 2m) = sin(p / base**(2m / width)), PE(p, 2m + 1) = cos of the same."""
+    code = []
+    for pair in range(width // 2):
+        angle = place / math.pow(base, 2 * pair / width)
+        code += [math.sin(angle), math.cos(angle)]
+    return code
+
+
 def dot(a: Iterable[float], b: Iterable[float]) -> float:
     return math.fsum(x * y for x, y in zip(a, b, strict=True))
 
