@@ -135,9 +135,7 @@ def test_ids_out_of_step_leave_the_strided_path(
     }
     assert explain(q, k, v, **given).path == "dense"
     got = attention(q, k, v, **given)
-    expected = attention(q, k, v, **given, path="plain")
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
-    # The definition shares what writes a bias out for all pairs: so by hand, too.
+    # The definition shares what writes a bias out for all pairs: so by hand.
     offsets = torch.tensor(k_ids)[:, None] - torch.tensor(q_ids)[:, :, None]
     logits = q @ k.mT * given["scheme"].scale(WIDTH)
     for b, pairs in enumerate(offsets):
