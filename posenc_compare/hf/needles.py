@@ -152,8 +152,13 @@ def _chosen(
         raise ConfigError(
             f"needles must be at most {len(words) // DEPTHS}, got {count // DEPTHS}"
         )
-    mixed = [words[place] for place in draw.permutation(len(words))]
-    return sorted(mixed, key=lambda word: word in filler)[:count]
+    absent: list[str] = []
+    held: list[str] = []
+    for place in draw.permutation(len(words)):
+        (held if words[place] in filler else absent).append(words[place])
+        if len(absent) == count:  # a search of the filler for each word takes time
+            break
+    return [*absent, *held][:count]
 
 
 def _needle(
