@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,24 +72,28 @@ def keys_of() -> Iterator[Keys]:
 
 
 @pytest.fixture(scope="module")
-def before(keys_of: Keys) -> dict[str, str]:
-    """Return the keys of the package without edits."""
-    with tempfile.TemporaryDirectory() as folder:
-        return keys_of(committed_in(Path(folder)))
-
-
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a package in a repository of its own, all of it committed."""
-    return committed_in(tmp_path)
-
-
-def committed_in(folder: Path) -> Path:
-    place = folder / "clone" / "posenc_compare"
+    place = tmp_path_factory.mktemp("clone") / "posenc_compare"
     shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("__pycache__"))
     git(place, "init", "-q")
     commit(place)
+    git(place, "tag", "first")
     return place
+
+
+@pytest.fixture(scope="module")
+def before(keys_of: Keys, committed: Path) -> dict[str, str]:
+    """Return the keys of the package without edits."""
+    return keys_of(committed)
+
+
+@pytest.fixture
+def clone(committed: Path) -> Iterator[Path]:
+    """Return the committed package; what is done to it is undone."""
+    yield committed
+    git(committed, "reset", "-q", "--hard", "first")
+    git(committed, "clean", "-fdqx")
 
 
 def git(place: Path, *command: str) -> None:
