@@ -388,7 +388,8 @@ STOCK = {
 @pytest.mark.parametrize("kind", STOCK)
 def test_a_stock_model_passes(kind: str) -> None:
     more = {"head_dim": 64} if kind == "gemma3_text" else {}  # of 256, which is slow
-    config = transformers.CONFIG_MAPPING[kind](num_hidden_layers=4, **more)
+    layers = 4 if kind == "smollm3" else 2  # of which the fourth does not rotate
+    config = transformers.CONFIG_MAPPING[kind](num_hidden_layers=layers, **more)
     found = states(tiny(config, getattr(transformers, STOCK[kind])).float())
     assert "failed" not in found.values(), found
     assert [*found.values()].count("passed") >= 8

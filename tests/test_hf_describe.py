@@ -121,6 +121,7 @@ MORE: dict[str, Any] = {
     "zamba": {"num_hidden_layers": 8, "hidden_size": 256, "attention_hidden_size": 512},
     "cpmant": {"hidden_size": 256, "num_attention_heads": 8, "dim_head": 32},
     "ctrl": {"dff": 256},
+    "codegen": {"n_embd": 256, "n_head": 4, "rotary_dim": 16},
     "gemma4_text": {"hidden_size": 256, "intermediate_size": 256},
 }
 
