@@ -391,6 +391,22 @@ TWO_PLAIN = (
     "TABLE = {}\n\n@register('posenc_test_two', family='bias')\n"
     "class Two(Scheme):\n    'Two.'\n"
 )
+# A class of which its parent hears, or the type of its parent.
+FILED = TWO_PLAIN.replace("\n@", "KIND\n\n@").replace("(Scheme)", "(Kind)")
+FILED += "    def power(self, x):\n        return x**0.5\n"
+FILES = """
+class Kind(Scheme):
+    def __init_subclass__(cls, **words):
+        TABLE[0] = cls
+"""
+META = """
+class Kinds(type(Scheme)):
+    def __init__(cls, *args):
+        TABLE[0] = cls
+
+class Kind(Scheme, metaclass=Kinds):
+    pass
+"""
 HIDDEN = {
     "an item that another scheme sets": f"{TWO_PLAIN}    TABLE[0] = x**0.5\n",
     "an attribute that another scheme sets": TWO_PLAIN.replace("{}", "lambda: x")
@@ -448,29 +464,14 @@ HIDDEN = {
     "TABLE = Kinds.TABLE\n",
     "a state that a call changes": "import torch\nTABLE = torch.ones(3)\n"
     "_ = TABLE.mul_((lambda x: x**0.5)(2))\n",
-    "a registered class that a base files": "from posenc_compare import Scheme\n"
-    "from posenc_compare import register\nTABLE = {}\n\nclass Kind(Scheme):\n"
-    "    def __init_subclass__(cls, **words):\n        TABLE[0] = cls\n\n"
-    "@register('posenc_test_two', family='bias')\nclass Two(Kind):\n    'Two.'\n"
-    "    power = staticmethod(lambda x: x**0.5)\n",
+    "a registered class that a base files": FILED.replace("KIND", FILES),
     "a random state": "import torch\n_ = torch.rand(int((lambda x: x**0.5)(9)))\n"
     "TABLE = torch.rand(2)\n",
     "an error that holds a value": "class Found(Exception):\n    pass\n\n"
     "def TABLE(x):\n    raise Found(x**0.5)\n",
-    "a random state of another scheme": "import torch\n"
-    "from posenc_compare import Scheme\nfrom posenc_compare import register\n\n"
-    "@register('posenc_test_two', family='bias')\nclass Two(Scheme):\n    'Two.'\n"
+    "a random state of another scheme": f"import torch\n{TWO_PLAIN}"
     "    noise = torch.rand(int((lambda x: x**0.5)(9)))\nTABLE = torch.rand(2)\n",
-    "a table that another scheme fills": "from posenc_compare import Scheme\n"
-    "from posenc_compare import register\nTABLE = {}\n\n"
-    "@register('posenc_test_two', family='bias')\nclass Two(Scheme):\n    'Two.'\n"
-    "    TABLE[0] = lambda x: x**0.5\n",
-    "a metaclass of another scheme": "from posenc_compare import Scheme\n"
-    "from posenc_compare import register\nTABLE = {}\n\nclass Kinds(type(Scheme)):\n"
-    "    def __init__(cls, *args):\n        TABLE[0] = cls\n\n"
-    "class Kind(Scheme, metaclass=Kinds):\n    pass\n\n"
-    "@register('posenc_test_two', family='bias')\nclass Two(Kind):\n    'Two.'\n"
-    "    def power(self, x):\n        return x**0.5\n",
+    "a metaclass of another scheme": FILED.replace("KIND", META),
     "the else of TYPE_CHECKING": "from typing import TYPE_CHECKING\n"
     "if TYPE_CHECKING:\n    TABLE = {}\nelse:\n    TABLE = {1: lambda x: x**0.5}\n",
 }
@@ -517,18 +518,25 @@ def test_every_statement_has_a_text_of_its_own(plugin: Any) -> None:
     assert len(keys) == len(values)
 
 
+@pytest.fixture
+def edited(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function after which a built-in scheme has other code."""
+
+    def edit(name: str) -> None:
+        code = {True: "edited", False: ""}
+        monkeypatch.setattr(plugin_source, "_built_in", lambda path: code[name in path])
+        sources.forget()
+
+    return edit
+
+
 @pytest.mark.parametrize("word", ["T5Bias", "t5_bias", "'t5_bias:x=1 rope'"])
 def test_a_built_in_scheme_counts_by_each_of_its_names(
-    word: str, plugin: Any, monkeypatch: pytest.MonkeyPatch
+    word: str, plugin: Any, edited: Any
 ) -> None:
     plugin(f"{PLAIN}    found = lambda self: {word}\n")
     before = key_of(ONE)
-
-    def edited(dotted: str) -> str:
-        return "edited" if "t5_bias" in dotted else ""
-
-    monkeypatch.setattr(plugin_source, "_built_in", edited)
-    sources.forget()
+    edited("t5_bias")
     assert key_of(ONE) != before
 
 
@@ -652,18 +660,13 @@ def test_a_statement_before_an_import_of_a_helper_counts(
 
 @pytest.mark.parametrize("names", ["Alibi", "*"])
 def test_a_scheme_that_a_helper_hands_on_counts(
-    names: str, plugin: Any, monkeypatch: pytest.MonkeyPatch
+    names: str, plugin: Any, edited: Any
 ) -> None:
     text = PLAIN.replace("(Scheme)", "(Alibi)").replace("Scheme, ", "")
     helper = f"from posenc_compare.schemes.alibi import {names}\n"
     plugin(f"from posenc_test_helper import {names}\n{text}", helper)
     before = key_of(ONE)
-
-    def edited(dotted: str) -> str:
-        return "edited" if "alibi" in dotted else ""
-
-    monkeypatch.setattr(plugin_source, "_built_in", edited)
-    sources.forget()
+    edited("alibi")
     assert key_of(ONE) != before
 
 
