@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 transformers = pytest.importorskip("transformers", minversion="5.24")
 
+from support.language_models import WIDER  # noqa: E402
 from support.shown import refusal  # noqa: E402
 from transformers.models.gpt_neox import modeling_gpt_neox as neox  # noqa: E402
 from transformers.models.llama import modeling_llama as llama  # noqa: E402
@@ -27,9 +28,6 @@ from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf import stated  # noqa: E402
 from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
 
-SIZES: dict[str, Any] = {"num_hidden_layers": 2, "hidden_size": 64}
-SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
-SIZES |= {"vocab_size": 97, "max_position_embeddings": 128, "pad_token_id": 0}
 TINY_T5 = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 1, "vocab_size": 32}
 EAGER = {"attn_implementation": "eager"}
 Change = Callable[[Any, dict[str, Any]], None]
@@ -39,7 +37,7 @@ def model_of(kind: str, **more: Any) -> Any:
     """Return a small random model of a class of transformers."""
     made: Any = getattr(transformers, kind)
     eager = {n: more.pop(n) for n in EAGER if n in more}
-    config = made.config_class(**{**SIZES, **more})
+    config = made.config_class(**{**WIDER, **more})
     return drawn(made._from_config(config, **eager), torch.float32)
 
 
@@ -222,7 +220,7 @@ def narrower(*, in_a_cache: bool) -> Callable[[], Any]:
 
     def masked(**given: Any) -> Any:
         if past_of(given) or not in_a_cache:
-            sizes = {**SIZES, "sliding_window": 7}
+            sizes = {**WIDER, "sliding_window": 7}
             given["config"] = transformers.MistralConfig(**sizes)
             given["config"]._attn_implementation = "sdpa"
         return right(**given)

@@ -10,6 +10,7 @@ import torch
 
 transformers = pytest.importorskip("transformers", minversion="5.24")
 
+from support.language_models import WIDER  # noqa: E402
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: E402
 from transformers.models.llama.modeling_llama import (  # noqa: E402
     LlamaAttention,
@@ -24,9 +25,7 @@ from posenc_compare.hf.rotary import one_rope  # noqa: E402
 applying = importlib.import_module("posenc_compare.hf.apply")  # not the function
 
 ODD = ("Traceback", "AssertionError", "KeyError", "NoneType")
-SIZES: dict[str, Any] = {"num_hidden_layers": 4, "hidden_size": 64}
-SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
-SIZES |= {"vocab_size": 97, "max_position_embeddings": 128, "pad_token_id": 0}
+SIZES = {**WIDER, "num_hidden_layers": 4}
 EIGHT = {"head_dim": 16}
 # Labels of the first rows, whose logits are compared.
 DESCRIBED = {
@@ -110,6 +109,7 @@ REASONS = {
     "emu3_text_model": "must be a type of causal models",
     "bart": "has an encoder",
     "xlnet": "has no products of queries and keys",
+    "nanochat": "at negated positions",
 }
 
 FOUR = ("cohere2", "lfm3", "llama4_text", "smollm3")  # whose layers differ
@@ -166,7 +166,7 @@ def test_positions_of_other_kinds_are_measured(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", REASONS)
-def test_what_has_no_rotary_positions_has_one_reason(kind: str) -> None:
+def test_what_has_no_rotary_positions_to_scale_has_one_reason(kind: str) -> None:
     with pytest.raises(ConfigError) as caught:
         one_rope(default_of(kind))
     assert REASONS[kind] in str(caught.value)
@@ -219,8 +219,7 @@ def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
 
 
 def test_ernie_gives_its_slowest_pairs_to_time() -> None:
-    made = transformers.CONFIG_MAPPING["ernie4_5_vl_moe"]
-    (found,) = hf.describe(made(text_config={"num_hidden_layers": 2}))
+    found = text_of("ernie4_5_vl_moe")
     assert found.measured["axes of pairs"] == "12" * 22 + "0" * 20
     options = "base=500000.0;layout=adjacent;order=time_last;sections=20/22/22"
     assert found.label == f"m_rope:{options}"
@@ -278,11 +277,6 @@ def test_a_scheme_goes_to_the_layers_that_rotate(kind: str, turning: list[int]) 
     assert max(off.values()) < PROVED
     with hf.apply(model, "alibi") as applied:
         assert applied.report()["layers"] == turning
-
-
-def test_a_rotation_backwards_is_none_that_an_evaluation_could_scale() -> None:
-    with pytest.raises(hf.UnsupportedModelError, match="at negated positions"):
-        one_rope(default_of("nanochat"))
 
 
 def test_two_bases_in_one_model_have_a_row_each() -> None:

@@ -17,6 +17,7 @@ SIZE: dict[str, Any] = {
     "eos_token_id": 2,
 }
 GROUPED = {**SIZE, "num_key_value_heads": 2}
+WIDER = {**GROUPED, "hidden_size": 64}
 
 
 def model_of(name: str, more: dict[str, Any]) -> Any:
