@@ -158,6 +158,8 @@ def test_words_of_the_filler_are_taken_last(tokenizer: Any) -> None:
     assert sorted(text.split()[-1].rstrip(".") for text in said) == sorted(
         cities[:DEPTHS]
     )
+    held = haystack(FILLER + " ".join(cities), tokenizer, 2048, 1, seed=0)
+    assert len(held.needles) == len(made.needles)  # where it leaves no other word
 
 
 def test_a_length_must_have_room(tokenizer: Any) -> None:
