@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.records import curve, labelled, record, row
+from support.records import curve, labelled, record, row, windowed
 
 from posenc_compare.run.compute import rounded
 from posenc_compare.show.format import Cell, Table, as_markdown
@@ -71,22 +71,6 @@ def test_rounding_has_no_spread() -> None:
     assert table(records[3:4]).body == [["noise", "0 (rounding)"]]
 
 
-def with_windows(
-    scores: np.ndarray, documents: list[list[int]], label: str = "rope"
-) -> list[dict[str, Any]]:
-    """Return records of `scores` (seeds, lengths, windows)."""
-    records = []
-    for seed, (windows, owners) in enumerate(zip(scores, documents, strict=True)):
-        made = curve(label, windows.mean(1).tolist(), seed=seed)
-        made["arrays"] = {
-            "document_bits": windows.tolist(),
-            "window_documents": owners,
-            "position_bits": [1.0],
-        }
-        records.append(made)
-    return records
-
-
 def intervals(records: list[dict[str, Any]]) -> list[float]:
     (cells,) = [row[1:] for row in table(records).rows]
     return [cell.half_width or 0.0 for cell in cells if not isinstance(cell, str)]
@@ -98,7 +82,7 @@ def test_an_interval_covers_the_documents_too(
 ) -> None:
     scores = 3 + RNG.normal(size=(3, 2, 8)) + 3 * RNG.normal(size=8)
     owners = [0, 0, 1, 1, 2, 2, 3, 4]
-    records = with_windows(scores, [owners] * 3)
+    records = windowed("rope", scores, owners)
     for one in records:
         one["arrays"]["document_bits"] = kept(one["arrays"]["document_bits"])
     assert intervals(records) == pytest.approx(
@@ -109,8 +93,8 @@ def test_an_interval_covers_the_documents_too(
 
 def test_intervals_of_a_column_are_of_one_kind() -> None:
     scores = RNG.normal(2.0, 0.5, (6, 2, 8))
-    whole = with_windows(scores, [[*range(8)]] * 6)
-    bare = [{**one, "arrays": {}} for one in with_windows(scores, [[0] * 8] * 6, "b")]
+    whole = windowed("rope", scores, [*range(8)])
+    bare = [{**one, "arrays": {}} for one in windowed("b", scores, [0] * 8)]
     found = {str(name): cells for name, *cells in table([*whole, *bare]).rows}
     assert found["rope"] == found["b"]
     assert intervals(whole) != [cell.half_width for cell in found["b"]]  # type: ignore[union-attr]
@@ -118,7 +102,7 @@ def test_intervals_of_a_column_are_of_one_kind() -> None:
 
 def test_simple_models_beside_documents_have_an_interval_over_seeds() -> None:
     scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
-    records = with_windows(scores, [[0, 1, 2, 3]] * 3)
+    records = windowed("rope", scores, [0, 1, 2, 3])
     assert "4 documents;" in table(records).title
     for seed, one in enumerate(records):
         floor = {**one["quantities"]["gain"], "headline": {"floor_of": "gain"}}
@@ -133,7 +117,7 @@ def test_simple_models_beside_documents_have_an_interval_over_seeds() -> None:
 
 def test_networks_as_trained_have_the_interval_of_the_scalings() -> None:
     scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
-    records = with_windows(scores, [[0, 1, 2, 3]] * 3)
+    records = windowed("rope", scores, [0, 1, 2, 3])
     for one in records:
         read = {**one["quantities"]["gain"], "headline": {"cases_of": "gain"}}
         one["quantities"]["read"] = {**read, "name": "read"}
@@ -145,13 +129,14 @@ def test_networks_as_trained_have_the_interval_of_the_scalings() -> None:
 
 
 @pytest.mark.parametrize(
-    "owners", [[[0] * 4] * 3, [[0, 1, 2, 3], [0, 1, 2, 3], [0, 0, 1, 1]]]
+    ("owners", "last"), [([0] * 4, [0] * 4), ([0, 1, 2, 3], [0, 0, 1, 1])]
 )
 def test_one_document_or_others_by_seed_keep_the_interval_over_seeds(
-    owners: list[list[int]],
+    owners: list[int], last: list[int]
 ) -> None:
     scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
-    records = with_windows(scores, owners)
+    records = windowed("rope", scores, owners)
+    records[-1]["arrays"]["window_documents"] = last
     plain = [half_width(scores[:, 0].mean(1))]
     assert intervals(records) == pytest.approx(plain)
     assert "documents" not in table(records).title
@@ -171,7 +156,7 @@ def test_one_document_or_others_by_seed_keep_the_interval_over_seeds(
 )
 def test_arrays_that_do_not_fit_are_passed_over(damage: dict[str, Any]) -> None:
     scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
-    records = with_windows(scores, [[0, 1, 2, 3]] * 3)
+    records = windowed("rope", scores, [0, 1, 2, 3])
     plain = half_width(scores[:, 0].mean(1))
     assert (intervals(records)[0] == pytest.approx(plain)) is False
     records[1]["arrays"] = {**records[1]["arrays"], **damage} if damage else {}
@@ -181,7 +166,7 @@ def test_arrays_that_do_not_fit_are_passed_over(damage: dict[str, Any]) -> None:
 def test_windows_belong_to_the_curve_whose_numbers_they_make() -> None:
     scores = 5 + RNG.normal(size=(3, 2, 8)) + 3 * RNG.normal(size=8)
     owners = [0, 0, 1, 1, 2, 2, 3, 4]
-    records = with_windows(scores, [owners] * 3)
+    records = windowed("rope", scores, owners)
     for one in records:
         facts = one["quantities"]["gain"]
         one["quantities"]["beyond"] = {**facts, "name": "beyond", "title": "beyond"}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import Command
 from scipy import stats
-from support.records import curve, fact, record, row, stored
+from support.records import curve, fact, record, row, stored, windowed
 from support.shown import Show, Shown, shown_in
 
 from posenc_compare.settings.canonical import spec_key
@@ -205,17 +205,6 @@ def test_a_seed_without_a_number_counts_nowhere(show: Show) -> None:
     made[1]["rows"][0] |= {"value": None, "note": "not defined"}
     (table,) = show(made)
     assert table.rows["a"][0] == f"3.500 ± {half([1, 6]):.2f} (n = 2)"
-
-
-def windowed(label: str, scores: np.ndarray, owners: list[int]) -> Made:
-    """Return records of `scores` (seeds, points, windows)."""
-    made = trained(label, *scores.mean(2).tolist())
-    for one, windows in zip(made, scores, strict=True):
-        one["arrays"] = {
-            "document_bits": windows.tolist(),
-            "window_documents": owners,
-        }
-    return made
 
 
 def test_windows_belong_to_points_by_their_length_and_to_no_case(show: Show) -> None:

@@ -158,6 +158,20 @@ def curve(
     return made
 
 
+def windowed(label: str, scores: Any, owners: list[int]) -> list[dict[str, Any]]:
+    """Return curves of `scores` (seed, length, window), windows of some documents."""
+    found = []
+    for seed, windows in enumerate(scores):
+        one = curve(label, windows.mean(1).tolist(), seed=seed)
+        one["arrays"] = {
+            "document_bits": windows.tolist(),
+            "window_documents": owners,
+            "position_bits": [1.0],
+        }
+        found.append(one)
+    return found
+
+
 def hostile(text: str, seed: int = 0, *, curve: bool = False) -> dict[str, Any]:
     """Return a record with that text wherever a text can stand."""
     made = record(text, text, seed=seed, status="ok", device=text, dtype=text)
