@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import git
 
 import posenc_compare
 from posenc_compare.records.cells import Cell, entries_of
@@ -76,9 +77,9 @@ def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a package in a repository of its own, all of it committed."""
     place = tmp_path_factory.mktemp("clone") / "posenc_compare"
     shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("__pycache__"))
-    git(place, "init", "-q")
-    commit(place)
-    git(place, "tag", "first")
+    git(place.parent, "init")
+    commit(place.parent)
+    git(place.parent, "tag", "first")
     return place
 
 
@@ -92,18 +93,13 @@ def before(keys_of: Keys, committed: Path) -> dict[str, str]:
 def clone(committed: Path) -> Iterator[Path]:
     """Return the committed package; what is done to it is undone."""
     yield committed
-    git(committed, "reset", "-q", "--hard", "first")
-    git(committed, "clean", "-fdqx")
+    git(committed.parent, "reset", "--hard", "first")
+    git(committed.parent, "clean", "-fdx")
 
 
-def git(place: Path, *command: str) -> None:
-    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", "-C", place.parent, *who, *command], check=True)
-
-
-def commit(place: Path) -> None:
-    git(place, "add", "-A")
-    git(place, "commit", "-q", "--allow-empty", "-m", "x")
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "--allow-empty", "-m", "x")
 
 
 def edit(place: Path, pattern: str, old: str, new: str) -> None:
@@ -185,10 +181,10 @@ def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
         if old == "shared.slopes":
             shared = clone / "schemes" / "shared"
             (shared / "slopes.py").rename(shared / "steepness.py")
-            git(clone, "add", "-A")  # so that git sees a new name
+            git(clone.parent, "add", "-A")  # so that git sees a new name
     assert {n for n, key in keys_of(clone).items() if key != before[n]} == moves
     if name == "the trainer":
-        commit(clone)
+        commit(clone.parent)
         assert keys_of(clone) == before
 
 

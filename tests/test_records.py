@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.processes import git
 from support.records import read
 from support.records import record as made
 
@@ -370,12 +370,6 @@ def test_overflow_is_a_finding_in_both_half_types_alone(
 
 
 # --- provenance -------------------------------------------------------------------
-
-
-def git(folder: Path, *words: str) -> None:
-    who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
-    command = ["git", "-C", str(folder), *who, *words]
-    subprocess.run(command, capture_output=True, check=True)
 
 
 @pytest.fixture

@@ -23,6 +23,13 @@ def python(
     )
 
 
+def git(folder: Path, *words: str) -> None:
+    """Run git in a folder, as somebody, and quietly."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", str(folder), *who, *words]
+    subprocess.run(command, capture_output=True, check=True)
+
+
 def fields(pid: int) -> list[str]:
     """Return state, parent, ... of a process that runs; nothing if there is none."""
     try:
