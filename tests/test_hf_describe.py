@@ -118,7 +118,7 @@ MORE: dict[str, Any] = {
     **{kind: {"num_hidden_layers": 4} for kind in FOUR},
     "reformer": {"is_decoder": True},
     # These take seconds as large as they are.
-    "zamba": {"num_hidden_layers": 8, "hidden_size": 256, "attention_hidden_size": 512},
+    "zamba": {"num_hidden_layers": 8, "hidden_size": 64, "attention_hidden_size": 128},
     "cpmant": {"hidden_size": 256, "num_attention_heads": 8, "dim_head": 32},
     "ctrl": {"dff": 256},
     "codegen": {"n_embd": 256, "n_head": 4, "rotary_dim": 16},
@@ -252,7 +252,8 @@ def text_of(kind: str) -> Any:
 
 
 def test_of_a_model_of_text_and_images_the_text_is_described() -> None:
-    sizes = {"num_hidden_layers": 6, "hidden_size": 256, "intermediate_size": 256}
+    sizes = {**WIDER, "vocab_size": 262_208}  # with tokens of images
+    sizes |= {"num_hidden_layers": 6, "head_dim": 64}
     config = transformers.CONFIG_MAPPING["gemma3"](text_config=sizes)
     assert [one.label for one in hf.describe(config)] == [
         "rope:layout=half",
