@@ -75,40 +75,30 @@ def record(
     )
 
 
-def row(
-    quantity: str,
-    value: float | None,
-    x: float | None = None,
-    case: str = "",
-    note: str = "",
-) -> Row:
-    return Row(quantity, value, x, case, note)
-
-
 def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[Record]:
     """Records of one scheme, with something for every plot."""
     return [one for seed in range(seeds) for one in full_seed(label, lift, seed)]
 
 
 def full_seed(label: str, lift: float, seed: int) -> list[Record]:
-    bits = [row("bits_per_byte", 3 + lift + 0.1 * seed, 8 << i) for i in range(3)]
+    bits = [Row("bits_per_byte", 3 + lift + 0.1 * seed, 8 << i) for i in range(3)]
     bits += [
-        row("read_bits_per_byte", 2 + lift + 0.1 * seed, 8 << i, case)
+        Row("read_bits_per_byte", 2 + lift + 0.1 * seed, 8 << i, case)
         for i in (1, 2)
         for case in ("pi", "yarn")
     ]
     static = [
-        row("read_bits_per_byte", 2 + lift, 8, "static pi"),
-        row("sliding_bits_per_byte", 2.0 + lift),
+        Row("read_bits_per_byte", 2 + lift, 8, "static pi"),
+        Row("sliding_bits_per_byte", 2.0 + lift),
     ]
     rows = {
         "checkpoint": [*bits, *static],
-        "inside": [row("position_probe", 0.1 + lift, x) for x in range(3)],
+        "inside": [Row("position_probe", 0.1 + lift, x) for x in range(3)],
         "uniqueness": [
-            row("distinct_share", 1.0, case="float32"),
-            row("distinct_share", 0.75, case="bfloat16"),
-            row("distinct_share", None, case="float16", note="none"),
-            row("nearest_distance_relative", 0.2),
+            Row("distinct_share", 1.0, case="float32"),
+            Row("distinct_share", 0.75, case="bfloat16"),
+            Row("distinct_share", None, case="float16", note="none"),
+            Row("nearest_distance_relative", 0.2),
         ],
     }
     arrays: dict[str, dict[str, Any]] = {
@@ -138,7 +128,7 @@ def full_seed(label: str, lift: float, seed: int) -> list[Record]:
         )
         for measure in {**rows, **arrays}
     ]
-    accuracy = [row("accuracy", 0.9 - lift, 8 << i) for i in range(3)]
+    accuracy = [Row("accuracy", 0.9 - lift, 8 << i) for i in range(3)]
     return [
         record("extrapolation", label, seed=seed, rows=bits),
         record("extrapolation", label, seed=seed, task="copy", rows=accuracy),
@@ -180,7 +170,7 @@ def test_hostile_labels_are_drawn_as_text(name: str, tmp_path: Path) -> None:
 
 
 def test_hostile_cases_and_units_are_drawn_as_text() -> None:
-    rows = [row("distinct_share", 1.0, case=case) for case in HOSTILE]
+    rows = [Row("distinct_share", 1.0, case=case) for case in HOSTILE]
     one = record("uniqueness", rows=rows)
     unit = Quantity("distinct_share", "$\\frac{ " * 90, "neither", "")
     one = replace(one, quantities={unit.name: unit})
@@ -321,7 +311,7 @@ def lines_of(axes: Axes) -> list[Any]:
 
 def test_extrapolation_draws_means_and_marks_ends() -> None:
     note = "not defined beyond 8"
-    bits = [row("bits_per_byte", 2.0, 8), row("bits_per_byte", None, 16, note=note)]
+    bits = [Row("bits_per_byte", 2.0, 8), Row("bits_per_byte", None, 16, note=note)]
     ending = [record("extrapolation", "learned", rows=bits)]
     figure = drawn("extrapolation", full("rope") + full("mix") + ending)
     axes = figure.axes[0]
@@ -357,9 +347,9 @@ def test_simple_models_of_one_text_alone_are_drawn(apart: float, seed: int) -> N
             label,
             seed=seed if more else 0,
             rows=[
-                *(row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)),
-                row("floor_bits_per_byte", 3.0 + more, 8, "2-gram"),
-                row("floor_bits_per_byte", 2.9 + more, 16, "2-gram"),
+                *(Row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)),
+                Row("floor_bits_per_byte", 3.0 + more, 8, "2-gram"),
+                Row("floor_bits_per_byte", 2.9 + more, 16, "2-gram"),
             ],
         )
         for label, more in (("a", 0.0), ("b", apart))
@@ -374,9 +364,9 @@ def test_simple_models_of_one_text_alone_are_drawn(apart: float, seed: int) -> N
 
 
 def test_a_model_below_the_axis_is_named_and_one_that_crosses_it_is_drawn() -> None:
-    rows = [row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)]
-    rows += [row("floor_bits_per_byte", 1.25, 8 << i, "5-gram") for i in range(2)]
-    rows += [row("floor_bits_per_byte", 3.0 - 2 * i, 8 << i, "3-gram") for i in (0, 1)]
+    rows = [Row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)]
+    rows += [Row("floor_bits_per_byte", 1.25, 8 << i, "5-gram") for i in range(2)]
+    rows += [Row("floor_bits_per_byte", 3.0 - 2 * i, 8 << i, "3-gram") for i in (0, 1)]
     figure = drawn("extrapolation", [record("extrapolation", "a", rows=rows)])
     assert {"below the axis: 5-gram (1.25)", "3-gram"} <= set(texts(figure))
 
@@ -407,7 +397,7 @@ def test_many_schemes_have_a_column_of_tasks_for_each_family() -> None:
         record("extrapolation", f"{family}{i}", task=task, family=family, rows=rows)
         for task, family in product(tasks, FAMILIES)
         for i in range(2)
-        for rows in [[row("accuracy", 0.1 * i, 8 << x) for x in range(2)]]
+        for rows in [[Row("accuracy", 0.1 * i, 8 << x) for x in range(2)]]
     ]
     figure = drawn("tasks", records)
     wanted = [f"{task}, {family}" for task, family in product(tasks, FAMILIES[1:])]
@@ -454,7 +444,7 @@ def test_trained_networks_are_drawn_under_their_scalings() -> None:
     assert titles(figure) == ["rope", "mix"]
     assert {"as trained", "pi, yarn", "test length (bytes)"} <= set(texts(figure))
     assert [[16, 32], pytest.approx([2.05] * 2)] in lines_of(figure.axes[0])
-    plain = [record("extrapolation", rows=[row("bits_per_byte", 3.0, 8)])]
+    plain = [record("extrapolation", rows=[Row("bits_per_byte", 3.0, 8)])]
     assert PLOTS.get("checkpoint")(plain) is None
     long = [r for end in "ab" for r in full("rope:" + "x" * 200 + end)]
     figure = drawn("checkpoint", [r for r in long if r.measure == "checkpoint"])
@@ -602,10 +592,10 @@ def test_sinusoids_have_clock_hands_and_equal_rows_are_one() -> None:
 
 def test_dots_are_means_over_seeds_with_their_intervals() -> None:
     records = [
-        record("uniqueness", seed=s, rows=[row("distinct_share", 0.2 * s, case="f")])
+        record("uniqueness", seed=s, rows=[Row("distinct_share", 0.2 * s, case="f")])
         for s in range(3)
     ] + [
-        record("shift_linearity", rows=[row("linear_residual", 0.5, k) for k in (1, 2)])
+        record("shift_linearity", rows=[Row("linear_residual", 0.5, k) for k in (1, 2)])
     ]
     figure = drawn("uniqueness", records)
     share, shift = figure.axes
@@ -622,7 +612,7 @@ def test_dots_are_means_over_seeds_with_their_intervals() -> None:
 
 def test_zero_stands_in_a_grey_strip_of_a_logarithmic_axis() -> None:
     records = [
-        record("uniqueness", label, rows=[row("nearest_distance_relative", distance)])
+        record("uniqueness", label, rows=[Row("nearest_distance_relative", distance)])
         for label, distance in (("a", 0.0), ("b", 1e-4), ("c", 0.5))
     ]
     axes = drawn("uniqueness", records).axes[0]
@@ -662,7 +652,7 @@ def test_the_place_of_ones_own_scheme_is_marked_among_all() -> None:
 
 
 def test_pairs_of_channels_are_drawn_over_their_mean_use() -> None:
-    one = record("inside", rows=[row("position_probe", 0.1, x) for x in range(3)])
+    one = record("inside", rows=[Row("position_probe", 0.1, x) for x in range(3)])
     figure = drawn("inside", [replace(one, arrays={"pair_use": [[4, 2, 1, 1]] * 2})])
     assert lines_of(figure.axes[0])[0] == [[0, 1, 2], pytest.approx([0.1] * 3)]
     uses = [[1, 2, 3, 4], pytest.approx([2.0, 1.0, 0.5, 0.5])]
