@@ -5,14 +5,13 @@ import importlib
 import inspect
 import re
 import shutil
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag
 
 import pytest
+from support.processes import python
 
 import posenc_compare as pc
 from posenc_compare.check import built_in
@@ -54,12 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = root / "html"
     build = ["-m", "sphinx", *"-W --keep-going -q -b html".split()]
     build += [f"-D{name}" for name in LESS]
-    done = subprocess.run(
-        [sys.executable, *build, "-d", root / "trees", root / "docs", folder],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(*build, "-d", root / "trees", root / "docs", folder)
     assert (done.returncode, done.stderr) == (0, "")
     return folder
 

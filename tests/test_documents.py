@@ -3,14 +3,13 @@
 import doctest
 import importlib
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 from conftest import ROOT
+from support.processes import python
 
 import posenc_compare
 from posenc_compare.registry import MEASURES, SCHEMES
@@ -47,7 +46,8 @@ def test_python_of_the_first_pages_runs(root: Path, tmp_path: Path) -> None:
         path.write_text(block)
     # Each has names of its own, in one process.
     code = "import runpy, sys; [*map(runpy.run_path, sys.argv[1:])]"
-    subprocess.run([sys.executable, "-c", code, *paths], check=True, cwd=root)
+    done = python("-c", code, *paths, cwd=root)
+    assert done.returncode == 0, done.stderr
 
 
 def test_readme_shows_what_its_example_prints(root: Path, posenc) -> None:

@@ -5,8 +5,6 @@ import importlib
 import io
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from support.attention import decoded
+from support.processes import python
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention
@@ -25,18 +24,6 @@ from posenc_compare.settings.training import Training
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-
-
-def run(*arguments: str | Path) -> str:
-    """Run Python in a fresh process, where a warning is an error."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def run_here(name: str, *words: str) -> str:
@@ -232,7 +219,9 @@ def test_a_graph_transformer_learns_with_positions(
 
 
 def test_notebook_compares_without_a_guard():
-    text = run(EXAMPLES / "notebook.py")
+    done = python("-W", "error", EXAMPLES / "notebook.py")
+    assert done.returncode == 0, done.stderr
+    text = done.stdout
     found = dict(numbers(r" *(\w+) +(\d\S+)\n", text))
     assert found.keys() == {"rope", "alibi"}
     assert found["rope"] > 0.1 > found["alibi"] > 0

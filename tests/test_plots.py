@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -19,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from support.plots import drawn, titles
+from support.processes import python
 from support.records import HOSTILE, read, stored
 from support.records import record as stored_record
 
@@ -247,7 +246,7 @@ def test_plots_need_no_torch() -> None:
         "import sys, posenc_compare.show.plots.drawing; "
         "sys.exit('torch' in sys.modules or 'matplotlib.pyplot' not in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert python("-c", code).returncode == 0
 
 
 def of_family(names: dict[str, str]) -> list[Record]:
