@@ -1,4 +1,4 @@
-"""Cells, keys, plans, estimates, records, and who computes beside whom."""
+"""Cells, keys, plans, records, and who computes beside whom."""
 
 import hashlib
 import os
@@ -27,7 +27,6 @@ from posenc_compare.run import workers
 from posenc_compare.run.choices import Settings
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.compute import compute
-from posenc_compare.run.estimate import SIZES, seconds_of
 from posenc_compare.run.plan import in_shard, plan, shuffled
 from posenc_compare.run.provenance import provenance
 from posenc_compare.run.scheduler import Scheduler
@@ -300,52 +299,6 @@ def test_a_shard_helps_with_what_has_no_record(tmp_path: Path) -> None:
     assert Store(tmp_path).keys() == set(first.keys)
     again = plan_comparison(*words, shard="1/2", overwrite=True, **asked)
     assert again.keys == [cell.key() for cell in first.cells]
-
-
-def timed(
-    seconds: float, label: str = "rope", of: Any = PROBE, **changes: Any
-) -> Record:
-    sizes = {name: getattr(of, name) for name in SIZES if hasattr(of, name)}
-    one = made(label, **{**sizes, **changes})
-    one["provenance"]["seconds"] = seconds
-    return Record.from_json(one)
-
-
-@pytest.mark.parametrize(
-    ("records", "cells", "workers", "seconds"),
-    [
-        # The median of a scheme's own records, and not of all of the measure.
-        ([timed(2), timed(3), timed(10), timed(99, "alibi")], 4, 1, 12.0),
-        ([timed(3)], 4, 2, 6.0),
-        ([timed(3)], 4, 100, 3.0),  # no less than one cell
-        ([timed(1, "alibi"), timed(5, "nope")], 1, 1, 3.0),  # of another scheme
-        ([timed(3), timed(90, status="failed"), timed(0)], 1, 1, 3.0),
-        ([timed(3, measure="smoothness")], 1, 1, 0.0),
-        ([timed(3, width=8)], 1, 1, 0.0),  # of another size
-    ],
-)
-def test_cells_take_the_median_time_of_their_like(
-    records: list[Record], cells: int, workers: int, seconds: float
-) -> None:
-    assert seconds_of([CELL] * cells, records, workers) == seconds
-    other = replace(CELL, measure="portrait")
-    assert seconds_of([CELL, other], records, workers) == 0
-
-
-def test_a_training_takes_time_by_its_steps_and_its_task() -> None:
-    def trained(seconds: float, task: str, steps: int) -> Record:
-        name = "extrapolation"
-        facts = {"corpus_sha256": "1", "task": task, "steps": steps}
-        return timed(seconds, of=Training(), measure=name, **facts)
-
-    records = [trained(20, "copy", 10), trained(700, "language", 100)]
-    cells = []
-    for task, seconds in (("copy", 60.0), ("language", 210.0), ("sort", 0.0)):
-        setting = Training(task=task, steps=30, corpus_sha256="1")
-        cell = Cell(Variant("rope"), "extrapolation", setting, 1)
-        assert seconds_of([cell], records, 1) == seconds
-        cells.append(cell)
-    assert seconds_of(cells[1::-1], records, 9) == 210.0  # of the longest
 
 
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])

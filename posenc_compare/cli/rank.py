@@ -65,20 +65,14 @@ def rank(
         return _rank(scheme, chosen, out, preset, format)
 
 
-def packaged() -> list[Path]:
-    """Return the folders of the records that come with the package, by preset."""
-    folder = Path(str(files("posenc_compare").joinpath("reference")))
-    return sorted(folder.glob("[!_]*/"))
-
-
 def reference_of(preset: str) -> Path:
     """Return the folder of the records that come with the package."""
-    places = {folder.name: folder for folder in packaged()}
+    folder = Path(str(files("posenc_compare").joinpath("reference")))
+    places = {one.name: one for one in sorted(folder.glob("[!_]*/"))}
     if preset not in places:
-        known = [*places]
         raise ConfigError(
             f"preset must have reference records, got {preset}; "
-            f"{' or '.join(known)} would work",
+            f"{' or '.join(places)} would work",
             field="preset",
         )
     return places[preset]

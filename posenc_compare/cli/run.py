@@ -25,7 +25,6 @@ from posenc_compare.settings.table import TABLE, Work
 from posenc_compare.validate import check_choice, check_text
 
 if TYPE_CHECKING:
-    from posenc_compare.records.cells import Cell
     from posenc_compare.records.record import Record
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import Comparison
@@ -196,8 +195,6 @@ def _show_results(
 
 
 def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
-    from posenc_compare.records.store import Store
-
     cells, todo = comparison.cells, comparison.missing(store)
     held = comparison.held(store)
     body: list[list[Any]] = []
@@ -206,47 +203,16 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
         state = "to compute" if key in todo else "done"
         state = f"copied from {held[key].folder}" if key in held else state
         body.append([cell.variant.label, cell.measured, cell.setting.seed, state, key])
-    for key in held:
-        del todo[key]
-    title = f"{len(cells)} cell{'s' * (len(cells) != 1)}, {len(todo)} to compute"
+    left = len(todo.keys() - held.keys())
+    title = f"{len(cells)} cell{'s' * (len(cells) != 1)}, {left} to compute"
     if len(body) > SCREEN and format == "table":
         show(title, ["measure", "state", "cells"], _counts(body))
         say("`--format csv` lists every cell")
     else:
         show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
-    if todo:
-        stores = [store, *map(Store, comparison.work.folders())]
-        _say_time(list(todo.values()), stores, comparison.work.workers or 1)
 
 
 def _counts(body: list[list[Any]]) -> list[list[str]]:
     """Return how many cells of a plan each measure has in each state."""
     counts = Counter((measure, state) for _, measure, _, state, _ in body)
     return [[*place, str(count)] for place, count in sorted(counts.items())]
-
-
-def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
-    """Print how long cells would take, as far as records show.
-
-    They are those of folders, or else, for trainings, those of the package.
-    """
-    from posenc_compare.cli.rank import packaged
-    from posenc_compare.records.load import sound
-    from posenc_compare.records.store import Store
-    from posenc_compare.run.estimate import seconds_of
-
-    own = " and ".join(str(store.folder) for store in stores)
-    trained = [cell for cell in todo if cell.setting.task]
-    for source, cells, places, what in (
-        (own, todo, stores, ""),
-        ("other machines", trained, map(Store, packaged()), " of training"),
-    ):
-        bodies = (body for store in places if cells for body in store.records())
-        if seconds := seconds_of(cells, sound(bodies, say, arrays=False), workers):
-            short = f"{max(1, round(seconds))} seconds"
-            time = short if seconds < 120 else f"{seconds / 60:.0f} minutes"
-            time = time if seconds < 4 * 3600 else f"{seconds / 3600:.0f} hours"
-            count = f"{workers} at once" if workers > 1 else "one by one"
-            say(f"about {time}{what}, {count}, estimated from the records of {source}")
-            return
-    say(f"{own}: no records of these sizes to estimate the time from")

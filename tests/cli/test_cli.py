@@ -1,7 +1,6 @@
 """The commands, run as a user runs them."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -111,28 +110,6 @@ def test_a_dry_run_of_many_cells_counts_them(posenc) -> None:
     assert [*counts] == ["shift_error", "smoothness"]
     assert sum(counts.values()) == int(rows[0][0]) > 40
     assert "`--format csv` lists every cell" in done.stderr
-
-
-def test_a_dry_run_estimates_trainings_by_records_of_the_package(posenc) -> None:
-    words = ["run", "--dry-run", "--schemes", "rope", "--preset", "survey"]
-    found = re.search(
-        r"about (\d+) minutes of training, .* other machines", posenc(*words).stderr
-    )
-    assert found
-    assert int(found[1]) > 1
-    none = posenc(*words, "--set", "width=36").stderr
-    assert "no records of these sizes to estimate the time from" in none
-
-
-def test_a_dry_run_passes_over_a_record_of_the_wrong_shape(
-    posenc, tmp_path: Path
-) -> None:
-    one = record("rope")
-    one["rows"][0]["value"] = "1.5"
-    folder = stored(tmp_path / "run", [one, record("alibi")])
-    done = posenc("measure", "--schemes", "rope", "--dry-run", "--out", folder)
-    assert done.returncode == 0, done.stderr
-    assert "left out: record.rows.0.value" in done.stderr
 
 
 # --- records one by one -----------------------------------------------------------

@@ -116,9 +116,9 @@ def test_a_text_names_the_schemes_it_leaves_out(posenc) -> None:
         "measure", "--dry-run", "--set", "grid=2x3x4", "--schemes", "rope,*_2d,m_*,swin"
     )
     why = "their positions do not have the 3 axes of a grid of 2x3x4"
-    assert re.fullmatch(rf"left out: rope, .*_2d, swin; {why}\n.*\n", done.stderr)
+    assert re.fullmatch(rf"left out: rope, .*_2d, swin; {why}\n", done.stderr)
     done = posenc("measure", "--dry-run", "--set", "grid=2x3x4")
-    assert re.fullmatch(rf"left out: \d+ schemes; {why}\n.*\n", done.stderr)
+    assert re.fullmatch(rf"left out: \d+ schemes; {why}\n", done.stderr)
     assert "m_rope" in done.stdout
 
 
