@@ -22,7 +22,7 @@ from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.frame import means_of
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.report import report_html
-from posenc_compare.show.tables import display_tables, task_tables, write_tables
+from posenc_compare.show.tables import display_tables, write_tables
 from posenc_compare.show.tasks import by_task, reciprocal_ranks
 
 AREAS = {  # by task, scheme and seed; None for a cell that failed
@@ -214,37 +214,20 @@ def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:
     assert areas(scored).head == ["scheme", "copy"]
 
 
-def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
+def test_tasks_stand_side_by_side() -> None:
     found = labelled(records())
     (table,) = display_tables(found)
     assert table.title.startswith("area ↑, by task (")
     assert table.head == ["scheme", "copy", "sort", "mean reciprocal rank"]
     assert {first: rest[0] for first, *rest in table.body}["c"] == "0.100 (n = 1)"
-    pages = task_tables(found)
-    assert list(pages) == ["copy", "sort"]
-    assert pages["copy"][0].title.startswith("copy: accuracy ↑ by test length")
-    assert pages["copy"][0].body[-1][0] == "constant"
-    assert pages["copy"][1].title.startswith("copy: Measures with training (mean")
-    written = {
-        str(path.relative_to(tmp_path)) for path in write_tables(found, tmp_path)
-    }
-    pages = {
-        f"tasks/{name}.{end}" for name in ("copy", "sort") for end in ("md", "tex")
-    }
-    assert written == {"rows.csv", "table.csv", "table.md", "table.tex"} | pages
-    assert "copy: accuracy ↑" in (tmp_path / "tasks/copy.md").read_text()
-    assert ",copy,accuracy," in (tmp_path / "rows.csv").read_text().replace('"', "")
-    text = report_html(found, "title")
-    assert "<h2>Task copy</h2>" in text
-    assert '<a href="#task-1-0">Task sort</a>' in text
 
 
-def test_one_task_has_its_tables_at_once(tmp_path: Path) -> None:
+def test_one_task_has_its_tables_at_once() -> None:
     copied = [one for one in records() if one["spec"]["setting"]["task"] == "copy"]
-    found = labelled(copied)
-    shown = [table.title.partition(" (")[0] for table in display_tables(found)]
-    assert shown == ["copy: accuracy ↑ by test length", "copy: Measures with training"]
-    assert not any("tasks" in path.parts for path in write_tables(found, tmp_path))
+    curve, headlines = display_tables(labelled(copied))
+    assert curve.title.startswith("copy: accuracy ↑ by test length")
+    assert curve.body[-1][0] == "constant"
+    assert headlines.title.startswith("copy: Measures with training (mean")
 
 
 def test_the_code_of_another_task_is_no_other_code() -> None:
@@ -269,10 +252,6 @@ def test_hostile_tasks_are_shown_as_text(tmp_path: Path) -> None:
     made = [trained("a", text, 0, 0.5) for text in HOSTILE[::3]]
     found = load_records(stored(tmp_path / "run", made), print)
     write_tables(found, tmp_path / "out")
-    assert {path.parent for path in (tmp_path / "out").rglob("*.md")} <= {
-        tmp_path / "out",
-        tmp_path / "out" / "tasks",
-    }
     Page(report_html(found, "title")).check()
     drawn("tasks", found)
 

@@ -60,9 +60,13 @@ def rank(
             chosen["plugins"] = [*chosen.get("plugins", []), scheme]
             scheme, folder = schemes_in(scheme), Path(scheme).stem
         else:
-            folder = re.sub(r"\W+", "-", scheme)[:64]
+            folder = _file_name(scheme)
         out = Path(chosen.pop("out", None) or f"runs/rank-{preset}/{folder}")
         return _rank(scheme, chosen, out, preset, format)
+
+
+def _file_name(label: str) -> str:
+    return re.sub(r"\W+", "-", label)[:64]
 
 
 def reference_of(preset: str) -> Path:
@@ -210,11 +214,10 @@ def _write(
     from posenc_compare.records.files import write_file
     from posenc_compare.show.plots.rank import rank_plot
     from posenc_compare.show.report import Plate, report_html
-    from posenc_compare.show.tasks import page_name
 
     plates = []
     for label in placed:
-        name = f"rank-{page_name(label)}"
+        name = f"rank-{_file_name(label)}"
         images = {f: rank_plot(every, label, f) for f in ("png", "pdf")}
         for ending, image in images.items():
             written.append(out / f"{name}.{ending}")

@@ -30,7 +30,7 @@ from posenc_compare.show.plots.drawing import images
 from posenc_compare.show.ranking import by_family_of
 from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import coverage
-from posenc_compare.show.tables import display_tables, task_tables, without_result
+from posenc_compare.show.tables import display_tables, without_result
 from posenc_compare.stats.pairs import FEWEST
 
 PACKAGE, FOLDER = "posenc_compare.show", "web"
@@ -94,10 +94,6 @@ def report_html(
     if card := scorecard(records):
         sections.insert(0, Section("scorecard", card))
     sections[:0] = [Section(f"first-{i}", table) for i, table in enumerate(first)]
-    tasks = {
-        task: [Section(f"task-{i}-{j}", table) for j, table in enumerate(own)]
-        for i, (task, own) in enumerate(task_tables(records).items())
-    }
     web = files(PACKAGE).joinpath(FOLDER)
     style, script = (
         web.joinpath(name).read_text("utf-8") for name in ("style.css", "script.js")
@@ -122,7 +118,6 @@ def report_html(
         warnings=warnings_of(records),
         plots=place(plates, sections),
         sections=sections,
-        tasks=tasks,
         missing=without_result(records),
         about=about_tables(records),
     )

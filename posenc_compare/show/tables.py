@@ -2,9 +2,8 @@
 
 `display_tables` are what a reader sees: schemes down, headline quantities or the points
 of a curve across, means with their intervals inside, and beneath them what may be said
-of the order of schemes. Where networks were trained on several tasks, these tables lay
-the tasks side by side, and `task_tables` has those of each. `without_result` lists the
-cells that are in no mean, with their reasons.
+of the order of schemes. Networks that were trained on several tasks stand side by side.
+`without_result` lists the cells that are in no mean, with their reasons.
 """
 
 import math
@@ -37,7 +36,6 @@ from posenc_compare.show.tasks import (
     AREA,
     by_task,
     grid_lines,
-    page_name,
     prefix,
     reciprocal_ranks,
 )
@@ -76,17 +74,6 @@ def all_tables(records: list[Record]) -> list[Table]:
     return card + display_tables(records) + without_result(records)
 
 
-def task_tables(records: list[Record]) -> dict[str, list[Table]]:
-    """Return the tables of each task by its name, if there are several tasks."""
-    tasks = by_task(records)
-    if len(tasks) < 2:
-        return {}
-    return {
-        task: Part(own, "training", prefix(task)).tables()
-        for task, own in tasks.items()
-    }
-
-
 def without_result(records: list[Record]) -> list[Table]:
     """Return a table of the cells without a result, or nothing if all have one."""
     rows = sorted(
@@ -104,14 +91,10 @@ def write_tables(
 ) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
-    With several tasks, each has tables of its own in the folder `tasks`. table.md and
-    table.tex hold `tables`, or all tables of the records if None.
+    table.md and table.tex hold `tables`, or all tables of the records if None.
     """
     check_folder("out", folder)
     texts: dict[str, str] = {}
-    for task, own in task_tables(records).items():
-        texts[f"tasks/{page_name(task)}.md"] = as_markdown(own)
-        texts[f"tasks/{page_name(task)}.tex"] = as_latex(own)
     if records:
         texts["rows.csv"] = as_csv(frame.long_table(records))
         texts["table.csv"] = as_csv(frame.summary(records))
@@ -119,8 +102,8 @@ def write_tables(
         tables = all_tables(records)
     texts |= {"table.md": as_markdown(tables), "table.tex": as_latex(tables)}
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_file(folder / name, text.encode())
     except OSError as error:
         raise StoreError(f"{folder}: must take tables, got {error}") from error

@@ -1,7 +1,6 @@
 """The tasks of a folder: records by task, and the ranks of schemes over all of them."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -18,7 +17,6 @@ from posenc_compare.stats.rounding import levelled
 FIRST = "language"  # of several tasks
 AREA = "accuracy_area"  # the quantity that ranks go by
 LARGEST = 1 << 20  # cells of a grid that is named
-UNSAFE = re.compile(r"[^a-z0-9_.-]|^\.")
 
 
 def by_task(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -48,11 +46,6 @@ def grid_lines(task: str, lengths: Iterable[float]) -> list[str]:
         rows = next(n for n in range(math.isqrt(cells), 0, -1) if cells % n == 0)
         grids.append(f"{cells} = {rows} x {cells // rows}")
     return [f"tokens on a grid: {', '.join(grids)}"] if grids else []
-
-
-def page_name(task: str) -> str:
-    """Return the name of a file for a task, whose own name is untrusted."""
-    return UNSAFE.sub("_", task)[:64]
 
 
 def reciprocal_ranks(
