@@ -8,7 +8,6 @@ separates two rules only if the test of all pairs shows a difference (`stats.ord
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any
 
 import pandas as pd
@@ -20,7 +19,7 @@ from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Frame
 from posenc_compare.stats.intervals import half_width, wilson
 from posenc_compare.stats.order import order
-from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
+from posenc_compare.stats.pairs import FEWEST
 
 AS_TRAINED = "as trained"
 BITS = "_bits_per_byte"  # behind the name of a filler
@@ -115,48 +114,10 @@ def retrieval_tables(records: list[Record]) -> list[Table]:
             head,
             body,
             rows["seed"].nunique(),
-            (*misled(rows),),
-            frozenset({"retrieval"}),
+            measures=frozenset({"retrieval"}),
             note=note,
         )
     ]
-
-
-def misled(rows: Frame) -> list[str]:
-    """Return a line for each pair of rules that bits rank otherwise than needles.
-
-    Intervals of their shares do not overlap, and the test of all pairs of rules shows a
-    difference of bits. Rows are as `retrieval_rows` returns them.
-    """
-    lines = []
-    for length, own in rows.groupby("length"):
-        found = scores(own).droplevel("length")
-        before = {name: _significantly_fewer(own, name) for name in fillers_of(own)}
-        for (one, a), (other, b) in permutations(found.iterrows(), 2):
-            fewer = [
-                name.removesuffix(BITS)
-                for name, pairs in before.items()
-                if (one, other) in pairs
-            ]
-            if fewer and a["high"] < b["low"]:
-                lines.append(
-                    f"bits mislead at {length}: {one} has fewer bits of "
-                    f"{' and '.join(fewer)} than {other}, and finds {a['share']:.2f} "
-                    f"of the needles, not {b['share']:.2f}"
-                )
-    return lines
-
-
-def _significantly_fewer(rows: Frame, filler: str) -> set[tuple[str, str]]:
-    """Return the pairs of rules of one length of which the first has fewer bits."""
-    bits = rows.pivot_table(filler, "rule", "seed")
-    p = adjusted_p(bits)
-    return {
-        (bits.index[i], bits.index[j])
-        for i, j in permutations(range(len(bits)), 2)
-        if p[i, j] <= ALPHA
-        and (bits.iloc[j] - bits.iloc[i]).mean() > 0  # over common seeds
-    }
 
 
 @dataclass(frozen=True)
