@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc_compare.cli.console import counted, say, show, tell
+from posenc_compare.cli.console import say, show, tell
 from posenc_compare.cli.options import Format, Formats, Plugins
+from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.variants import Variant, parse_variants
 
@@ -60,11 +61,22 @@ def schemes_in(file: str) -> str:
 
 def checked(variant: Variant, plugins: list[str]) -> "tuple[Subject, list[Outcome]]":
     """Run all checks on a scheme, which may be of one of the plugins."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import track
+
     from posenc_compare.check import CHECKS, Subject, run_check
 
     origins = {SCHEMES.entry(name).origin for name in variant.schemes}
     subject = Subject(variant, next((p for p in plugins if p in origins), ""))
-    codes = counted([*CHECKS], variant.label)
+    console = Console(stderr=True)
+    codes = track(
+        [*CHECKS],
+        escape(clean(variant.label)),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
     return subject, [run_check(subject, code) for code in codes]
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from posenc_compare.records.sanitize import clean
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from posenc_compare.run.scheduler import Event
     from posenc_compare.show.format import Places, Table
 
-T = TypeVar("T")
 NUMBERS = ("csv", "json")  # formats for programs
 FIRST = 40  # width of the first column; longer names take several lines
 CROWDED = 8  # columns; more have one space between them
@@ -157,18 +156,6 @@ def _rich_table(
 def name_of(record: "Record") -> str:
     """Return what a record is called in a line: scheme, measure and seed."""
     return f"{record.label} {record.measured} seed {record.spec.seed}"
-
-
-def counted(items: Sequence[T], what: str) -> Iterator[T]:
-    """Yield items; a terminal shows on stderr how many have been taken."""
-    shown = sys.stderr.isatty()
-    for i, item in enumerate(items, 1):
-        if shown:
-            text = f"\r{clean(what)}: {i} of {len(items)}"
-            print(text, end="", file=sys.stderr, flush=True)
-        yield item
-    if shown:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 @contextmanager

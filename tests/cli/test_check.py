@@ -1,14 +1,11 @@
 """The command `check`, on files with sound and faulty schemes."""
 
-import io
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from posenc_compare.cli.console import counted
 
 SCHEMES = '''
 import torch
@@ -63,15 +60,3 @@ def test_a_class_that_is_no_scheme(posenc: Any, tmp_path: Path) -> None:
     done = posenc("check", path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "must be a class derived from Scheme, got <class" in done.stderr
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_terminal_shows_how_many_checks_have_begun(
-    terminal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = io.StringIO()
-    monkeypatch.setattr(stream, "isatty", lambda: terminal)
-    monkeypatch.setattr("sys.stderr", stream)
-    assert list(counted(["C1", "C2"], "rope")) == ["C1", "C2"]
-    shown = "\rrope: 1 of 2\rrope: 2 of 2\r\x1b[K"
-    assert stream.getvalue() == (shown if terminal else "")
