@@ -99,12 +99,15 @@ def reference_records(preset: str) -> "list[Record]":
 def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> int:
     from posenc_compare.records.labels import without_settings
     from posenc_compare.records.store import Store
+    from posenc_compare.run.comparison import plan_comparison
     from posenc_compare.show.differences import rank_table, unranked_table
     from posenc_compare.show.scorecard import scorecard
     from posenc_compare.show.tables import without_result, write_tables
 
     known = reference_records(preset)
-    comparison = _planned(schemes, MEASURES, chosen)
+    # What made cells fail may have been repaired where no key counts it.
+    chosen.setdefault("retry", "failed,lost")
+    comparison = plan_comparison(schemes, MEASURES, **chosen)
     _check_text(known, comparison.cells)
     _check_seeds(known, comparison.cells)
     store = Store(out)
@@ -142,17 +145,6 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
             ranked = clean(label, SHORT) in placed
             say(f"{label}: {'its rank may mean nothing: ' * ranked}{many}")
     return int(any(bad.values()) or bool(results.failed))
-
-
-def _planned(schemes: str, measures: str, chosen: Body) -> "Comparison":
-    """Plan cells; those that failed or were lost are computed again.
-
-    What made them fail may have been repaired where no key counts it.
-    """
-    from posenc_compare.run.comparison import plan_comparison
-
-    planned = plan_comparison(schemes, measures, **chosen)
-    return replace(planned, work=replace(planned.work, retry="failed,lost"))
 
 
 def _compute(comparison: "Comparison", store: "Store") -> None:
@@ -236,8 +228,10 @@ def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
 
     `store` is not that of the scheme, whose plots and tables would show them.
     """
+    from posenc_compare.run.comparison import plan_comparison
+
     wanted = {**chosen, "seeds": "0-0", "plugins": []}
-    comparison = _planned(",".join(CONTROLS), "extrapolation", wanted)
+    comparison = plan_comparison(",".join(CONTROLS), "extrapolation", **wanted)
     _compute(comparison, store)
     there = _scores(r for r in known if r.spec.seed == 0 and r.label in CONTROLS)
     here = _scores(comparison.results(store, say, arrays=False).records)
