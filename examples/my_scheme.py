@@ -11,7 +11,7 @@ from posenc_compare.schemes import Scheme, register
 
 @register("log_bias", family="bias", source="own example")
 class LogBias(Scheme):
-    """Subtract `slope * log(1 + distance)`, with slopes from 1/heads to 1. No parameters."""
+    """Subtract `slope * log(1 + distance)`, with slopes 1/heads to 1. No parameters."""
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         heads = self.geometry.heads

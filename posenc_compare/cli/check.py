@@ -22,7 +22,7 @@ STATES = ("passed", "failed", "expected to fail", "not applicable")
 def check(
     scheme: Annotated[
         str,
-        typer.Argument(help="Schemes as for `run`, or a Python file."),
+        typer.Argument(help="Schemes, as in run --schemes, or a Python file."),
     ],
     plugin: Plugins = None,
     format: Formats = Format.table,

@@ -29,7 +29,9 @@ ARGS = re.compile(r"^Args:\n(?:    .*\n)+\n?", re.MULTILINE)
 def describe(
     name: Annotated[
         str,
-        typer.Argument(help="Scheme, variant, measure, task or plot; or `settings`."),
+        typer.Argument(
+            help="Scheme, variant, measure, task, plot, or the word `settings`."
+        ),
     ],
     plugin: Plugins = None,
 ) -> None:

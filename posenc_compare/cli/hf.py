@@ -33,11 +33,13 @@ def evaluate(
         str, typer.Option(help="Comma-separated window lengths, in tokens.")
     ] = "1024,2048,4096,8192",
     rules: Annotated[
-        str, typer.Option(help="Comma-separated scalings of `rope`, or `all`.")
+        str, typer.Option(help="Comma-separated RoPE scalings, such as yarn, or `all`.")
     ] = "all",
     windows: Annotated[
         int,
-        typer.Option(help="Windows of the longest length; each counts as a seed."),
+        typer.Option(
+            help="Number of windows of the longest length; each counts as a seed."
+        ),
     ] = 1,
     retrieval: Annotated[
         bool,
@@ -67,12 +69,12 @@ def evaluate(
     format: Formats = Format.table,
     **options: Any,
 ) -> int:
-    """Evaluate a checkpoint at several lengths, under scalings of `rope`.
+    """Evaluate a checkpoint at several lengths, under RoPE scalings.
 
     Without --retrieval: bits per byte of the same tokens at every length. With it: the
     share of facts found in a text, by length and depth, and bits per byte of that text.
-    A fact counts as found if the model generates its value, choosing among the values
-    of the same kind that occur in the text.
+    The model generates an answer from the values of the same kind that occur in the
+    text. A fact counts as found if the answer is its value.
     """
     from posenc_compare.hf import planned
 
@@ -106,11 +108,11 @@ def recommend(
     ] = None,
     format: Formats = Format.table,
 ) -> None:
-    """Recommend a scaling of `rope` for texts beyond the training length.
+    """Recommend a RoPE scaling for texts beyond the training length.
 
     Scalings are compared by the facts found beyond the training length, then by bits
-    per byte beyond it, then within it. The evidence comes from one checkpoint and one
-    factor, and may not transfer.
+    per byte beyond it, then within it. The records in --evidence are from one
+    checkpoint and one scaling factor, and may not transfer to others.
     """
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
@@ -171,13 +173,15 @@ def _short(value: object) -> object:
 
 @app.command()
 def describe(model: Model, format: Formats = Format.table) -> int:
-    """Identify the positional encoding of a model by measuring a small random copy.
+    """Identify a model's positional encoding on a small copy with random weights.
 
-    Kinds: rotary; table = vectors added to tokens; bias = added to logits; none; other.
+    Kinds: rotary; table = vectors added to token embeddings; bias = added to logits;
+    none; other.
     A rotary pair is slow if it does not complete a rotation within the training length.
     The attention factor multiplies cosines and sines, the softmax factor all logits.
-    Column 'off by' is the largest relative difference between model and scheme, and
-    'logits off by' that of their logits. `--format json` also lists the frequencies.
+    Column 'off by' is the largest relative difference between the measured encoding and
+    the scheme's, and 'logits off by' that between their logits. `--format json` also
+    lists the frequencies.
     """
     from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
     from posenc_compare.hf.describe import describe as described
@@ -269,12 +273,12 @@ def convert(
     ] = "",
     format: Formats = Format.table,
 ) -> int:
-    """Copy a checkpoint, reordering queries and keys for the other rotary layout.
+    """Copy a checkpoint, with query and key channels in the other rotary layout.
 
-    Layout 'half' rotates channel i with channel i + rotated / 2, as in the Llama of
-    transformers. Layout 'adjacent' rotates the channels (0, 1), (2, 3), ..., as in
-    Meta's Llama. transformers still rotates the original pairs, so its logits for the
-    copy are wrong.
+    If n channels are rotated, layout 'half' pairs channel i with channel i + n / 2, as
+    in Hugging Face's Llama. Layout 'adjacent' pairs the channels (0, 1), (2, 3), ...,
+    as in Meta's Llama. The copy is for other runtimes: the transformers library still
+    rotates the original pairs, so its logits for the copy are wrong.
     """
     from posenc_compare.hf.checkpoint import READ, local_place
     from posenc_compare.hf.convert import convert as converted

@@ -24,12 +24,12 @@ class Format(StrEnum):
     tex = "tex"
 
 
-Folders = Annotated[list[Path], typer.Argument(help="One folder of a run, or several.")]
+Folders = Annotated[list[Path], typer.Argument(help="One or more run folders.")]
 OnlySchemes = Annotated[
     str,
     typer.Option(
         "--schemes",
-        help="Show only these schemes: comma-separated labels, families or globs.",
+        help="Show only these schemes: comma-separated names, families or globs.",
     ),
 ]
 OnlyMeasures = Annotated[
@@ -85,8 +85,8 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "measures": (
         str,
         "Comparison",
-        "Comma-separated measures, or 'trained', 'untrained' or 'all'. The three "
-        "groups leave out inside, precision and attention_cost; name these explicitly.",
+        "Comma-separated measures, or 'trained', 'untrained' or 'all'. No group "
+        "includes 'attention_cost', 'inside' and 'precision'; name these explicitly.",
     ),
     "config": (
         Path,
@@ -97,7 +97,7 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
         list[str],
         "Settings",
         "A setting; repeat the option, or separate pairs with commas. "
-        "`posenc-compare describe settings` lists all.",
+        "For a list, run `posenc-compare describe settings`.",
     ),
     "out": (Path, "Output", "Folder for records, tables and plots."),
     "format": (Format, "Output", "Format of stdout."),

@@ -27,8 +27,8 @@ def plot(
     size: Annotated[
         str,
         typer.Option(
-            help="Figure width for a paper: column or page. Also omits the line of "
-            "settings."
+            help="Figure width for a paper: column or page. Also omits the note on "
+            "settings above the plot."
         ),
     ] = "",
     out: Annotated[

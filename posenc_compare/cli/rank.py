@@ -40,7 +40,9 @@ ALLOWED = {"preset", "seeds", *Work.__dataclass_fields__}
 def rank(
     scheme: Annotated[
         str,
-        typer.Argument(help="Schemes as for `run`, or a Python file with one or more."),
+        typer.Argument(
+            help="Schemes, as in run --schemes, or a Python file that registers some."
+        ),
     ],
     format: Annotated[
         Literal["table", "md", "tex"], typer.Option(help="Format of stdout.")

@@ -28,14 +28,15 @@ def recommend(
     case: Annotated[
         str,
         typer.Argument(
-            help=f"One of {', '.join(CASES)}; without it, the first choice for each."
+            help=f"One of {', '.join(CASES)}. Without a case, the command prints the "
+            "first choice for each."
         ),
     ] = "",
 ) -> None:
     """Recommend a scheme for one of six cases, with the evidence.
 
-    The text is that of docs/which-one.md. Scores in the preset `quick`
-    follow, for the schemes in the text with reference records.
+    Print a section of docs/which-one.md. Below it are scores of the preset `quick`, for
+    those of its schemes that have records in the package.
     """
     sections = sections_of(page())
     if not case:

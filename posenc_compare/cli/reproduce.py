@@ -36,7 +36,7 @@ def reproduce(
     ] = Path("runs/reproduce"),
     **options: Any,
 ) -> int:
-    """Retrain the schemes of published rankings, and compare the order.
+    """Train the schemes of published rankings here, and compare the orders.
 
     The training runs of a ranking take minutes to hours.
     """

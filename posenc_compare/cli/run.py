@@ -67,7 +67,7 @@ def measure(**options: Any) -> int:
 def cost(**options: Any) -> int:
     """Measure the run time of attention at several lengths.
 
-    Each scheme is compared with torch's own kernel.
+    Each scheme is compared with PyTorch's `scaled_dot_product_attention`.
     """
     defaults: Body = {"positions": 2048, "width": 512, "heads": 8}
     defaults |= {"schemes": "all", "measures": "attention_cost"}

@@ -39,8 +39,8 @@ def show_(
     positions: Annotated[
         str,
         typer.Option(
-            help="Number of codes, starting at 0; of a scheme for grids, its sides. "
-            "By default 16, 4x4 or 4x4x4."
+            help="Number of positions from 0, by default 16. For a scheme of two or "
+            "three axes, the sides of a grid, by default 4x4 or 4x4x4."
         ),
     ] = "",
     width: Annotated[int, typer.Option(help="Channels of a token vector.")] = 32,
@@ -56,11 +56,11 @@ def show_(
     ] = 0,
     format: Annotated[
         Literal["text", "table", "json", "csv", "md", "tex"],
-        typer.Option(help="Map of characters (text), or numbers."),
+        typer.Option(help="text draws a heat map in characters; others print numbers."),
     ] = "text",
     plugin: Plugins = None,
 ) -> None:
-    """Print the code of each position or distance.
+    """Print the encoding (code) of each position or distance.
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
     Most other schemes have a code for each distance: an all-ones key after the scheme

@@ -149,17 +149,20 @@ class Work:
     )
     retry: str = setting(
         "",
-        "Recompute cells with these statuses: failed, lost, or failed,lost.",
+        "Recompute cells that failed (an error) or were lost (the process died): "
+        "failed, lost, or failed,lost.",
         example="failed,lost",
     )
     overwrite: bool = setting(False, "Recompute all cells.")
     fail_fast: bool = setting(False, "Stop at the first failed cell.")
     reuse: str = setting(
-        "", "Folders of other runs to copy records from.", example="runs/quick"
+        "",
+        "Comma-separated folders of other runs to copy records from.",
+        example="runs/quick",
     )
     shard: str = setting(
         "1/1",
-        "Share I/N of the cells; a finished shard then helps the others.",
+        "Compute part I of N of the cells, as I/N; then help with the other parts.",
         example="1/4",
     )
     engine: Literal["local", "ray"] = setting(
