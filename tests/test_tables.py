@@ -54,8 +54,11 @@ def test_what_no_cell_has_a_row_of_has_no_table_and_no_column() -> None:
     assert table.title.startswith("Measures without training")
     lone = record("a")
     lone["quantities"]["other"] = fact(["", None], name="other")
-    (table,) = display_tables(labelled([lone]))
-    assert table.head == ["scheme", "gain"]
+    failed = record("b", status="failed")
+    failed["quantities"] = {**lone["quantities"], "third": fact(name="third", x="n")}
+    for made in ([lone], [lone, failed]):  # nor where another cell of it failed
+        (table,) = display_tables(labelled(made))
+        assert table.head == ["scheme", "gain"]
 
 
 def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:

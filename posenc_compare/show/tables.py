@@ -144,11 +144,14 @@ class Part:
         """Return the tables of curves and cases, and then those of headlines."""
         found: list[Table] = []
         headlines = []
+        rows = {key: of_quantity(self.means, *key) for key in self.views}
+        answered = {measure for (measure, _), read in rows.items() if len(read)}
         for (measure, name), view in self.views.items():
-            read = of_quantity(self.means, measure, name)
+            read = rows[measure, name]
+            failed = len(of_quantity(self.means, measure, ""))
             if isinstance(view, ByCase) and len(read):
                 found += self.by_case(view, measure, read)
-            elif len(read) or len(of_quantity(self.means, measure, "")):
+            elif len(read) or (failed and measure not in answered):
                 if isinstance(view, Curve):
                     found += self.curve(view, measure, read)
                 elif isinstance(view, Headline):
