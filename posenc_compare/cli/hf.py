@@ -73,8 +73,8 @@ def evaluate(
 
     Without --retrieval: bits per byte of the same tokens at every length. With it: the
     share of facts found in a text, by length and depth, and bits per byte of that text.
-    The model generates an answer from the values of the same kind that occur in the
-    text. A fact counts as found if the answer is its value.
+    A fact has a kind and a value, and the answer of the model is restricted to the
+    values of that kind in the text.
     """
     from posenc_compare.hf import planned
 
@@ -179,9 +179,9 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     none; other.
     A rotary pair is slow if it does not complete a rotation within the training length.
     The attention factor multiplies cosines and sines, the softmax factor all logits.
-    Column 'off by' is the largest relative difference between the measured encoding and
-    the scheme's, and 'logits off by' that between their logits. `--format json` also
-    lists the frequencies.
+    Column 'off by' is the largest relative difference between the model's encoding and
+    the scheme that was identified; 'logits off by' compares their logits. `--format
+    json` also lists the frequencies.
     """
     from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
     from posenc_compare.hf.describe import describe as described

@@ -85,8 +85,8 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "measures": (
         str,
         "Comparison",
-        "Comma-separated measures, or 'trained', 'untrained' or 'all'. No group "
-        "includes 'attention_cost', 'inside' and 'precision'; name these explicitly.",
+        "Comma-separated measures, or 'trained', 'untrained' or 'all'. Even 'all' "
+        "leaves out 'attention_cost', 'inside' and 'precision'; name these explicitly.",
     ),
     "config": (
         Path,

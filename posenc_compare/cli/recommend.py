@@ -28,15 +28,15 @@ def recommend(
     case: Annotated[
         str,
         typer.Argument(
-            help=f"One of {', '.join(CASES)}. Without a case, the command prints the "
-            "first choice for each."
+            help=f"One of {', '.join(CASES)}; extend means longer texts, domain a "
+            "small model. Without a case, the first choice for each is printed."
         ),
     ] = "",
 ) -> None:
     """Recommend a scheme for one of six cases, with the evidence.
 
-    Print a section of docs/which-one.md. Below it are scores of the preset `quick`, for
-    those of its schemes that have records in the package.
+    Print a section of docs/which-one.md. Below it are scores of the schemes it names,
+    in the preset `quick`; schemes without records in the package are left out.
     """
     sections = sections_of(page())
     if not case:

@@ -36,7 +36,7 @@ def reproduce(
     ] = Path("runs/reproduce"),
     **options: Any,
 ) -> int:
-    """Train the schemes of published rankings here, and compare the orders.
+    """Train the schemes of a published ranking, and compare their order with it.
 
     The training runs of a ranking take minutes to hours.
     """

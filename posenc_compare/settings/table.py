@@ -136,7 +136,8 @@ class Work:
     )
     timeout: float = setting(
         3600.0,
-        "Seconds without progress before a cell is stopped.",
+        "Seconds without progress before a cell (a measure of one scheme and seed) "
+        "is stopped.",
         unit="seconds",
         low=0.1,
         high=1e9,
@@ -162,7 +163,8 @@ class Work:
     )
     shard: str = setting(
         "1/1",
-        "Compute part I of N of the cells, as I/N; then help with the other parts.",
+        "I/N: compute part I of N of the cells first, then cells of other parts that "
+        "have no record yet.",
         example="1/4",
     )
     engine: Literal["local", "ray"] = setting(
