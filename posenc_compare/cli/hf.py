@@ -26,7 +26,14 @@ EXECUTION = ("device", "workers", "threads", "timeout")  # options of `evaluate`
 
 
 @app.command()
-@with_options(*EXECUTION, "retry", "set", "out", "dry_run", out="runs/MEASURE-MODEL")
+@with_options(
+    *EXECUTION,
+    "retry",
+    "set",
+    "out",
+    "dry_run",
+    out="runs/checkpoint-MODEL or retrieval-MODEL",
+)
 def evaluate(
     model: Model,
     lengths: Annotated[
@@ -48,7 +55,8 @@ def evaluate(
     fillers: Annotated[
         str,
         typer.Option(
-            help="With --retrieval: filler texts, comma-separated: text, source, noise."
+            help="With --retrieval: comma-separated fillers. text = the corpus, source "
+            "= Python code, noise = shuffled words of the corpus."
         ),
     ] = "text,noise",
     needles: Annotated[

@@ -28,8 +28,8 @@ def recommend(
     case: Annotated[
         str,
         typer.Argument(
-            help=f"One of {', '.join(CASES)}; extend means longer texts, domain a "
-            "small model. Without a case, the first choice for each is printed."
+            help=f"One of {', '.join(CASES)}; extend is for longer texts, domain for a "
+            "small model of one domain. Without a case, the first choice for each."
         ),
     ] = "",
 ) -> None:
