@@ -3,11 +3,12 @@
 It reads the records of the other benchmarks. An aim is a ratio to the floor of its
 column, or seconds, or MiB.
 
-    python -m benchmarks aims
+    python -m benchmarks aims [folder of records]
 """
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from benchmarks import rounds
@@ -145,11 +146,11 @@ def aims() -> list[Aim]:
     return [aim for part in parts for aim in part()]
 
 
-def table() -> str:
+def table(folder: Path = rounds.RECORDS) -> str:
     """Return a Markdown table of every aim, of what is reached, and of peers."""
     columns: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for name in sorted({aim.benchmark for aim in aims()}):
-        record = json.loads((rounds.RECORDS / f"{name}.json").read_text())
+        record = json.loads((folder / f"{name}.json").read_text())
         for title, timings in record["columns"].items():
             columns[name, title] = {timing["case"]: timing for timing in timings}
 
@@ -182,4 +183,4 @@ def table() -> str:
 
 def main(words: list[str]) -> None:
     """Print the table."""
-    print(table())
+    print(table(*map(Path, words)))
