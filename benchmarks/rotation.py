@@ -6,6 +6,7 @@ give what complex numbers of float64 give, or they are not timed.
     python -m benchmarks rotation [length]
 """
 
+import importlib
 from collections.abc import Callable
 
 import torch
@@ -53,17 +54,15 @@ def x_transformers(length: int, dtype: torch.dtype) -> Rotate:
 
 def torchtune(length: int, dtype: torch.dtype) -> Rotate:
     """Return that of torchtune, which takes heads after positions."""
-    from torchtune.modules import RotaryPositionalEmbeddings
-
-    rope = RotaryPositionalEmbeddings(HEAD_DIM, length, int(BASE))
+    modules = importlib.import_module("torchtune.modules")
+    rope = modules.RotaryPositionalEmbeddings(HEAD_DIM, length, int(BASE))
     return lambda x: rope(x.transpose(1, 2)).transpose(1, 2)
 
 
 def torchembed(length: int, dtype: torch.dtype) -> Rotate:
     """Return that of torchembed; it rotates queries and keys in one call."""
-    from torchembed.positional import RotaryEmbedding
-
-    rope = RotaryEmbedding(HEAD_DIM, length, int(BASE)).to(dtype)
+    positional = importlib.import_module("torchembed.positional")
+    rope = positional.RotaryEmbedding(HEAD_DIM, length, int(BASE)).to(dtype)
     return lambda x: rope(x, x[:, :0])[0]
 
 

@@ -218,19 +218,21 @@ def test_every_reason_to_claim_less_is_listed() -> None:
     def listed(seeds: int, steps: int, **more: str) -> str:
         made = [
             curve(label, [1.0], seed=seed, steps=steps, **more)
-            for label in "ab"
-            for seed in range(seeds)
+            for label, first in (("a", 0), ("b", 1))
+            for seed in range(first, first + seeds)
         ]
         return " ".join(warnings_of(map(read, made)))
 
-    assert listed(FEWEST, quick + 1) == ""
-    few = listed(FEWEST - 1, quick + 1)
-    assert few.startswith("No scheme has more than 5 seeds, and a ranking needs 6.")
-    assert listed(FEWEST, quick).startswith(f"At most {quick} training steps; ")
+    most = FEWEST + 1  # seeds of either scheme, of which it has one alone
+    assert listed(most, quick + 1) == ""
+    few = listed(FEWEST, quick + 1)
+    assert few.startswith("No two schemes have more than 5 seeds in common, and a")
+    assert listed(1, quick + 1).startswith("No two schemes have more than 0 seeds")
+    assert listed(most, quick).startswith(f"At most {quick} training steps; ")
     mixed = [curve("a", [1.0], seed=s, steps=quick + s) for s in range(FEWEST)]
     assert warnings_of(map(read, mixed)) == []
-    lost = listed(FEWEST, quick + 1, status="lost")
-    assert lost == "12 of 12 cells failed or were lost, and are in no mean."
+    lost = listed(most, quick + 1, status="lost")
+    assert lost == "14 of 14 cells failed or were lost, and are in no mean."
 
 
 def test_every_plot_stands_beside_a_measure_that_there_is() -> None:

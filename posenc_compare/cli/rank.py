@@ -68,7 +68,7 @@ def rank(
 
 
 def _file_name(label: str) -> str:
-    return re.sub(r"\W+", "-", label)[:64]
+    return re.sub(r"[^\w.+-]+", "-", label)[:64]
 
 
 def reference_of(preset: str) -> Path:

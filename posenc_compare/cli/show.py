@@ -1,6 +1,7 @@
 """The command that prints the code of every position, at any size."""
 
 import math
+import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,7 +19,7 @@ from posenc_compare.errors import (
 )
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import SCHEMES
-from posenc_compare.settings.table import check_value
+from posenc_compare.settings.table import check_value, number
 from posenc_compare.variants import labelled
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 HEADS = 4  # unless the width cannot be divided by so many
 MOST = 1 << 24  # numbers, 128 MiB
+SIDE = re.compile("[2-9]|[1-9][0-9]{1,3}")  # of a grid
 SHADES = " .:-=+*#%@"  # from the lowest value to the highest
 
 
@@ -103,7 +105,7 @@ def _code_of(
     if count * width > MOST:
         fits = f"--positions {MOST // width}"
         if grid:
-            fits = f"--width {MOST // count}"
+            fits = f"--width {1 << (MOST // count).bit_length() - 1}"
         raise ConfigError(
             f"positions times width must be at most {MOST}, got {count} times {width}; "
             f"`{fits}` would work"
@@ -128,19 +130,23 @@ def _code_of(
 
 def _size(label: str, axes: int, positions: str) -> tuple[str, int]:
     """Return the grid, empty for a scheme of one axis, and the number of positions."""
-    from posenc_compare.settings.probe import sides_of
+    from posenc_compare.settings.probe import CELLS
 
     if axes == 1:
-        count = int(positions) if positions.isdecimal() else positions
-        check_value("positions", count if positions else 16)
-        return "", int(count or 16)
-    grid = positions or "x".join("4" * axes)
-    if grid.count("x") != axes - 1:
+        count = number(positions, int) if positions else 16
+        check_value("positions", count)
+        return "", int(count)
+    if axes > 3:
+        raise ConfigError(f"{label}: must have at most three axes, got {axes}")
+    default = "x".join("4" * axes)
+    grid = positions or default
+    sides = [int(side) for side in grid.split("x") if SIDE.fullmatch(side)]
+    if len(sides) != axes or grid.count("x") >= axes or math.prod(sides) > CELLS:
         raise ConfigError(
-            f"positions of {label} must have {axes} sides, got {grid[:40]}; "
-            f"`--positions {'x'.join('4' * axes)}` would work"
+            f"positions of {label} must be {axes} sides of at least 2, with at most "
+            f"{CELLS} cells, got {grid[:40]}; `--positions {default}` would work"
         )
-    return grid, math.prod(sides_of(grid))
+    return grid, math.prod(sides)
 
 
 def text_map(

@@ -103,10 +103,9 @@ def cell_codes(scheme: Scheme, probe: Probe) -> Code:
     Of a rotation, that is a key of ones in each cell. The distance of a bias is that
     from the query to the key.
     """
-    code = code_of(scheme, probe)
-    if code.of == "position" or code.columns == "head":
-        return code
-    if scheme.acts_at("offset_bias") or scheme.acts_at("pair_bias"):
+    if scheme.acts_at("embed") or not scheme.acts_at("key"):
+        return code_of(scheme, probe)
+    if any(scheme.acts_at(hook) for hook in ("offset_bias", *BEYOND)):
         raise NoCodeError("has no code of a position or distance alone")
     call = probe.call_of_ones(probe.session(scheme, probe.arange(probe.positions)))
     keys = ask(scheme, "key", call.k, call.k_positions, call)
@@ -125,7 +124,7 @@ def position_codes(scheme: Scheme, probe: Probe) -> Tensor:
 def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
     """Return the bias `(head, distance)` of so many distances, if of those alone.
 
-    Each is read off a pair of cells that are so far apart.
+    Each is read off a pair of cells that are so far apart, and all pairs must agree.
     """
     facts = scheme.facts
     alone = scheme.family == "bias" and facts.relative and not facts.causal_only
@@ -136,7 +135,12 @@ def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
         raise NoCodeError("hides keys of some distances")
     sides = torch.tensor(probe.sides, device=probe.device)
     offsets = probe.raster(tuple(2 * side - 1 for side in probe.sides)) - (sides - 1)
-    offsets = offsets[:count]
     row = sides.flip(0).cumprod(0).flip(0) // sides  # indices from cell to cell
     query, key = (((sign * offsets).clamp(min=0) * row).sum(-1) for sign in (-1, 1))
-    return logits[:, query, key]
+    bias = logits[:, query, key]
+    cells, wide = probe.arange(probe.positions), 2 * sides - 1
+    steps = wide.flip(0).cumprod(0).flip(0) // wide
+    pairs = ((cells - cells[:, None] + sides - 1) * steps).sum(-1)
+    if not torch.allclose(bias[:, pairs], logits, rtol=1e-2, atol=1e-6):
+        return None
+    return bias[:, :count]

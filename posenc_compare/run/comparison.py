@@ -325,6 +325,8 @@ def _fitting(
         found = ", ".join(f"{v.label} of {axes_of(v)}" for v in others[:SHOWN])
         sizes = {2: "`--set grid=16x16`", 3: "`--set grid=4x8x8`"}
         advice = sizes.get(axes_of(others[0]), "a run without a grid")
+        if settings.trainings and any(one.task for one in used):
+            advice = "`--tasks shapes`"
         raise ConfigError(
             f"schemes must have positions of {axes} {'axes' if axes > 1 else 'axis'} "
             f"for {place}, got {found}; {advice} would work",

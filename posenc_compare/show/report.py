@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from itertools import combinations
 from pathlib import Path, PurePath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -172,18 +173,18 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
             "Nothing was trained. Measures without training describe schemes; none of "
             "them ranks schemes."
         )
-    seeds = {(r.task, r.label, r.spec.seed) for r in trained if r.status == "ok"}
-    counts = Counter((task, label) for task, label, _ in seeds)
-    if counts and (most := max(counts.values())) < FEWEST:
+    shared = _common_seeds(trained)
+    if shared and max(shared) < FEWEST:
         found.append(
-            f"No scheme has more than {most} seed{'s' * (most != 1)}, and a ranking "
-            f"needs {FEWEST}. Differences between rows may be chance."
+            f"No two schemes have more than {max(shared)} "
+            f"seed{'s' * (max(shared) != 1)} in common, and a ranking needs {FEWEST}. "
+            f"Differences between rows may be chance."
         )
     steps = {record.spec.setting.get("steps") for record in trained}
-    known_steps = [step for step in steps if isinstance(step, int)]
-    if known_steps and max(known_steps) <= QUICK:
+    counts = [step for step in steps if isinstance(step, int)]
+    if counts and max(counts) <= QUICK:
         found.append(
-            f"At most {max(known_steps)} training steps; the preset quick has {QUICK}. "
+            f"At most {max(counts)} training steps; the preset quick has {QUICK}. "
             f"Longer training may change the ranking (docs/training.md)."
         )
     lost = sum(record.status in ("failed", "lost") for record in known)
@@ -195,6 +196,20 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
             f"mean{ranks}."
         )
     return found
+
+
+def _common_seeds(trained: Iterable[Record]) -> list[int]:
+    """Return how many seeds each two schemes of a task have in common."""
+    found: dict[str, dict[str, set[int]]] = {}
+    for record in trained:
+        if record.status == "ok":
+            schemes = found.setdefault(record.task, {})
+            schemes.setdefault(record.label, set()).add(record.spec.seed)
+    return [
+        len(one & other)
+        for schemes in found.values()
+        for one, other in combinations(schemes.values(), 2)
+    ]
 
 
 def about_tables(records: list[Record]) -> list[Table]:

@@ -59,9 +59,10 @@ def display_tables(records: list[Record]) -> list[Table]:
     tasks = by_task(records)
     found = _across(tasks) if len(tasks) > 1 else []
     for task, own in tasks.items():
-        part = Part(own, "training", prefix(task))
-        if not (found and any(name in ACROSS for _, name in part.views)):
-            found += part.tables()
+        views = Part(own, "training").views if found else ()
+        across = {measure for measure, name in views if name in ACROSS}
+        rest = [record for record in own if record.measure not in across]
+        found += Part(rest, "training", prefix(task)).tables()
     for kind in TITLES:
         own = [one for one in records if one.spec.kind == kind and not one.task]
         found += Part(own, kind).tables()

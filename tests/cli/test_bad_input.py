@@ -188,8 +188,11 @@ def test_wrong_options(posenc, words: list[str], message: str) -> None:
         ("show fox", "fox: has no code of a position or distance alone"),
         ("show sinusoidal --width 7", "the width must be even, got 7"),
         ("show learned --length 4", "positions must be from 0 to 3, got 15"),
-        ("show rope_2d --positions 16", "must have 2 sides, got 16; `--positions 4x4`"),
-        ("show rope_2d --positions 1x4", "must be ROWSxCOLUMNS, each at least 2"),
+        (
+            "show rope_2d --positions 16",
+            "must be 2 sides of at least 2, with at most 1",
+        ),
+        ("show m_rope --positions 1x4x4", "got 1x4x4; `--positions 4x4x4` would work"),
         ("show learned_2d --positions 32x32 --width 65536", "`--width 16384` would wo"),
         ("show rope --positions 4x4", "positions must be a whole number from 2"),
         ("show nope --positions 1", "positions must be a whole number from 2"),

@@ -96,6 +96,31 @@ def test_a_rotation_on_a_grid_shows_the_key_of_each_cell(posenc, name: str) -> N
     assert shown == pytest.approx(keys[0, 0].numpy(), abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("family", "body", "said"),
+    [
+        ("none", "pass", "falls: no code and no bias: all values are 0\n"),
+        (  # a bias of the key's column, not of the distance
+            "bias",
+            "def pair_bias(self, call):\n"
+            "        columns = call.k_positions.flatten(0, -2)[:, 1].to(call.q.dtype)\n"
+            "        return lambda b, h, i, j: columns[j] + 0 * (h + i)",
+            "falls: has no code of a position or distance alone",
+        ),
+    ],
+)
+def test_what_is_no_code_on_a_grid(
+    posenc, registered, tmp_path: Path, family: str, body: str, said: str
+) -> None:
+    path = tmp_path / "plugin.py"
+    head, _ = PLUGIN.split("    def embed")
+    head = head.replace('family="absolute"', f'family="{family}", axes=2')
+    path.write_text(f"{head}{body and '    ' + body}\n", encoding="utf-8")
+    registered(path)
+    done = posenc("show", "falls")
+    assert said in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("name", GRID)
 def test_every_scheme_for_grids_has_codes_or_a_reason(posenc, name: str) -> None:
     done = posenc("show", name)
