@@ -89,6 +89,16 @@ def areas(made: list[dict[str, Any]]) -> Any:
     return table
 
 
+def test_a_measure_without_a_column_by_task_keeps_its_tables() -> None:
+    """Only what lies side by side by task is left to `--tasks`."""
+    facts = {"corpus_sha256": "", "length": 8, "task": "copy"}
+    tables = display_tables(labelled([*records(), record("a", "cost", **facts)]))
+    assert [table.head for table in tables if "copy: " in table.title] == [
+        ["scheme", "gain ↓"]
+    ]
+    assert all("sort: " not in table.title for table in tables)
+
+
 def test_ranks_share_ties_and_count_what_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
