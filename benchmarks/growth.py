@@ -3,8 +3,9 @@
 One layer with two heads of 16 channels reads a text forward and backward, once per
 length. The exponent of n is the slope between the logarithms of the last two lengths;
 memory is measured up to 8192 tokens, since the profiler itself fills it after that.
-Schemes are built for 512 tokens; those that are not defined beyond, for the longest
-length. Lengths expected to take a scheme more than `MOST` seconds are left out.
+Schemes are built for the shortest length; those that are not defined beyond, for the
+longest or, if they have several axes, for each. Lengths expected to take a scheme more
+than `MOST` seconds are left out. Schemes of several axes read square images.
 
     python -m benchmarks growth [scheme ...]
 """
@@ -14,9 +15,10 @@ import math
 import time
 
 import torch
+import torch.nn.functional as F
 
 from benchmarks.rounds import RECORDS
-from posenc_compare.attention import Session
+from posenc_compare.attention import Mask, Session
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.measures.memory import peak_memory
 from posenc_compare.registry import SCHEMES
@@ -24,6 +26,7 @@ from posenc_compare.run.provenance import place
 from posenc_compare.schemes import Geometry, Scheme, Variant
 
 LENGTHS = (512, 2048, 8192, 32768)
+CELLS = (256, 1024, 4096)
 HEADS, WIDTH = 2, 32
 PROFILED = 8192  # the longest text whose memory is measured
 MOST = 120.0  # seconds
@@ -37,7 +40,12 @@ def reads(scheme: Scheme, length: int) -> float:
     x.requires_grad_()
     q, k, v = heads.requires_grad_()
     start = time.perf_counter()
-    session = Session(scheme, torch.arange(length))
+    positions, axes = torch.arange(length), scheme.facts.axes
+    if axes > 1:
+        side = torch.arange(math.isqrt(length))
+        positions = F.pad(torch.cartesian_prod(side, side), (axes - 2, 0))
+    mask = Mask(causal=axes == 1)
+    session = Session(scheme, positions, mask=mask)
     session.attend(0, q, k, v, x=session.embed(x)).sum().backward()
     return time.perf_counter() - start
 
@@ -49,13 +57,16 @@ def built(name: str, length: int) -> Scheme:
 
 def measured(name: str) -> list[dict[str, float]]:
     """Return seconds and MiB of a scheme by length."""
-    scheme = built(name, LENGTHS[0])
+    on_grids = SCHEMES.get(name).facts.axes > 1
+    lengths = CELLS if on_grids else LENGTHS
+    scheme, each = built(name, lengths[0]), False
     try:
-        reads(scheme, LENGTHS[1])
+        reads(scheme, lengths[1])
     except UndefinedPositionError:
-        scheme = built(name, LENGTHS[-1])
+        scheme, each = built(name, lengths[-1]), on_grids
     found: list[dict[str, float]] = []
-    for length in LENGTHS:
+    for length in lengths:
+        scheme = built(name, length) if each else scheme
         if found and found[-1]["seconds"] * (length / found[-1]["length"]) ** 2 > MOST:
             break
         try:
@@ -85,18 +96,18 @@ def main(words: list[str]) -> None:
     """Print and keep the exponents, after every scheme."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    names = words or [n for n in SCHEMES.entries() if SCHEMES.get(n).facts.axes == 1]
+    names = words or [*SCHEMES.entries()]
     path = RECORDS / "growth.json"
     schemes: dict[str, list[dict[str, float]]] = {}
-    print(f"| scheme | time | memory | {' | '.join(map(str, LENGTHS))} |")
-    print("|---|" + "---:|" * (2 + len(LENGTHS)))
+    print("| scheme | time | memory | seconds by length |")
+    print("|---|" + "---:|" * 3)
     for name in names:
         found = schemes[name] = measured(name)
         body = {"benchmark": "growth", "machine": place(), "schemes": schemes}
         path.write_text(json.dumps(body, indent=1, default=str) + "\n")
         numbers = [f"{exponent(found, what):.2f}" for what in ("seconds", "mib")]
-        numbers += [f"{one['seconds']:.2f}" for one in found]
-        numbers += ["n/a"] * (2 + len(LENGTHS) - len(numbers))
+        seconds = (f"{one['length']}: {one['seconds']:.2f}" for one in found)
+        numbers.append(", ".join(seconds))
         print(f"| {name} | {' | '.join(numbers)} |", flush=True)
 
 
