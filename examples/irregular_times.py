@@ -1,24 +1,12 @@
-"""Learn an average over the last second, from events at irregular times.
-
-python examples/irregular_times.py
-"""
+"""Learn an average that fades to 1/e in a second, from events at irregular times."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from posenc_compare.attention import attention
 from posenc_compare.schemes import create
 
 WIDTH, HEADS, EVENTS = 16, 2, 48
-
-
-def series(count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return times in seconds, values, and averages that fade to 1/e in a second."""
-    gaps = 10 ** (3 * torch.rand(count, EVENTS).double() - 2.5)  # from 3 ms to 3 s
-    times, values = gaps.cumsum(dim=1), torch.randn(count, EVENTS, 1)
-    weights = torch.exp(times[:, None] - times[:, :, None]).tril()
-    averages = weights / weights.sum(dim=-1, keepdim=True) @ values.double()
-    return times, values, averages.float()
 
 
 def error(in_seconds: bool, steps: int = 150) -> float:
@@ -29,7 +17,10 @@ def error(in_seconds: bool, steps: int = 150) -> float:
     optimiser = torch.optim.Adam([*heads.parameters(), *last.parameters()], lr=3e-2)
     share = torch.zeros(())
     for _ in range(steps):
-        times, values, averages = series(32)
+        gaps = 10 ** (3 * torch.rand(32, EVENTS).double() - 2.5)  # from 3 ms to 3 s
+        times, values = gaps.cumsum(dim=1), torch.randn(32, EVENTS, 1)
+        weights = torch.exp(times[:, None] - times[:, :, None]).tril()
+        averages = weights @ values.double() / weights.sum(dim=-1, keepdim=True)
         positions = times if in_seconds else torch.arange(EVENTS)
         parts = heads(values).unflatten(2, (3 * HEADS, -1)).transpose(1, 2)
         read = attention(*parts.chunk(3, 1), scheme=scheme, positions=positions)
