@@ -32,7 +32,7 @@ EXECUTION = ("device", "workers", "threads", "timeout")  # options of `evaluate`
     "set",
     "out",
     "dry_run",
-    out="runs/checkpoint-MODEL or retrieval-MODEL",
+    out="runs/checkpoint-MODEL, or runs/retrieval-MODEL with --retrieval",
 )
 def evaluate(
     model: Model,
@@ -81,8 +81,8 @@ def evaluate(
 
     Without --retrieval: bits per byte of the same tokens at every length. With it: the
     share of facts found in a text, by length and depth, and bits per byte of that text.
-    A fact has a kind and a value, and the answer of the model is restricted to the
-    values of that kind in the text.
+    A fact counts as found if the model generates its value; its answer is restricted to
+    the values of the same kind in the text.
     """
     from posenc_compare.hf import planned
 

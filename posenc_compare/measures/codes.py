@@ -98,7 +98,7 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
 
 
 def cell_codes(scheme: Scheme, probe: Probe) -> Code:
-    """Return what a grid shows of its scheme: a code of each cell, or each distance.
+    """Return the code of each cell of a grid or, of a bias, of each distance.
 
     Of a rotation, that is a key of ones in each cell. The distance of a bias is that
     from the query to the key.

@@ -87,7 +87,7 @@ class Training(Network, Setting):
         return TASKS.entry(self.task).facts.get("corpus", False)
 
     def takes(self, axes: int) -> bool:
-        """Return whether a scheme has the axes of the task, more on a grid, or one."""
+        """Return whether a task has positions for a scheme of so many axes."""
         return axes == 1 or 1 < TASKS.entry(self.task).facts.get("axes", 1) <= axes
 
     @property

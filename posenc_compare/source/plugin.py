@@ -217,7 +217,7 @@ def _words(form: Any) -> frozenset[str]:
 
 
 def _built_ins(words: set[str]) -> list[str]:
-    """Return the modules of this package whose names are words, in any case."""
+    """Return the modules of this package whose names are among some words."""
     named = {word.lower().replace("_", "") for word in words}
     paths = [path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("[!_]*.py")]
     paths = sorted(path for path in paths if path.stem.replace("_", "") in named)

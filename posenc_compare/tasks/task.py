@@ -52,8 +52,8 @@ class Batch:
     def positions_for(self, axes: int) -> Tensor:
         """Return the positions that a scheme of so many axes reads.
 
-        A scheme of one axis counts the places of a task of several. One of more axes
-        than those gets 0 on its first: an image is one frame of a video.
+        A scheme of one axis counts the places of a task of several. If a scheme has
+        more axes, its leading ids are 0: an image is one frame of a video.
         """
         if self.positions is None or self.positions.dim() > axes:
             return torch.arange(self.tokens.shape[1])
