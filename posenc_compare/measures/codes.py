@@ -141,6 +141,8 @@ def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
     cells, wide = probe.arange(probe.positions), 2 * sides - 1
     steps = wide.flip(0).cumprod(0).flip(0) // wide
     pairs = ((cells - cells[:, None] + sides - 1) * steps).sum(-1)
-    if not torch.allclose(bias[:, pairs], logits, rtol=1e-2, atol=1e-6):
+    largest = logits.nan_to_num(0, 0, 0).abs().max().item()
+    rounding = 2 * torch.finfo(logits.dtype).eps * largest
+    if not torch.allclose(bias[:, pairs], logits, 0, rounding, equal_nan=True):
         return None
     return bias[:, :count]

@@ -104,7 +104,7 @@ def test_a_rotation_on_a_grid_shows_the_key_of_each_cell(posenc, name: str) -> N
             "bias",
             "def pair_bias(self, call):\n"
             "        columns = call.k_positions.flatten(0, -2)[:, 1].to(call.q.dtype)\n"
-            "        return lambda b, h, i, j: columns[j] + 0 * (h + i)",
+            "        return lambda b, h, i, j: 8 + columns[j] / 50 + 0 * (h + i)",
             "falls: has no code of a position or distance alone",
         ),
     ],
