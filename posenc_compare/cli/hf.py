@@ -81,8 +81,8 @@ def evaluate(
 
     Without --retrieval: bits per byte of the same tokens at every length. With it: the
     share of facts found in a text, by length and depth, and bits per byte of that text.
-    A fact counts as found if the model generates its value; its answer is restricted to
-    the values of the same kind in the text.
+    There are several kinds of facts. A fact counts as found if the model generates its
+    value; the model can only generate values that the text gives for that kind.
     """
     from posenc_compare.hf import planned
 
@@ -235,9 +235,9 @@ def check(
     """Check whether a model handles positions correctly.
 
     Random tokens are evaluated in several ways that must give the same outputs: with a
-    cache, padded, packed, alone. Rotations are compared with those of the class in
-    transformers that the configuration names. Column 'bound' is the largest difference
-    that rounding can explain.
+    cache, padded, packed, alone. Rotations are compared with those of the class that
+    the configuration names in the library transformers. Column 'bound' is the largest
+    difference that rounding can explain.
     """
     from dataclasses import astuple
 

@@ -52,7 +52,8 @@ def rank(
     """Rank your own scheme among the built-in ones.
 
     The command checks, measures and trains the scheme with the settings of the preset.
-    Records of the built-in schemes come with the package, for all presets but gpu.
+    Records of the built-in schemes come with the package. There are none for the preset
+    gpu, which is therefore refused.
     """
     with configured(options, ALLOWED) as given:
         chosen: Body = dict(given)

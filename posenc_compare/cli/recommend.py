@@ -29,7 +29,7 @@ def recommend(
         str,
         typer.Argument(
             help=f"One of {', '.join(CASES)}; extend is for longer texts, domain for a "
-            "small model of one domain. Without a case, the first choice for each."
+            "small model for one domain. Without a case, the first choice for each."
         ),
     ] = "",
 ) -> None:

@@ -15,7 +15,7 @@ from posenc_compare.validate import check_choice
 Names = Annotated[
     str,
     typer.Argument(
-        help="Names of published rankings, comma-separated, or 'orders' for all. "
+        help="Names of published rankings, comma-separated, or 'all'. "
         "Without a name, the command lists them."
     ),
 ]
@@ -67,7 +67,7 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
     from posenc_compare.reproduce.published_orders import ORDERS
     from posenc_compare.run.comparison import plan_comparison
 
-    wanted = [*ORDERS] if names == "orders" else names.replace(" ", "").split(",")
+    wanted = [*ORDERS] if names == "all" else names.replace(" ", "").split(",")
     for name in wanted:
         check_choice("ranking", name, (*ORDERS,))
     orders = {name: ORDERS[name] for name in wanted}

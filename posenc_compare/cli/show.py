@@ -49,7 +49,7 @@ def show_(
     heads: Annotated[
         int,
         typer.Option(
-            help="Attention heads; if 0, one head for rotary schemes, otherwise the "
+            help="Attention heads; 0 = one head for rotary schemes, and for others the "
             "largest of 4, 2 and 1 that divides the width."
         ),
     ] = 0,

@@ -24,8 +24,8 @@ ORDERS: dict[str, PublishedOrder] = {
         (Claim(Score("learned"), Score("sinusoidal"), "alike", ALIKE),),
     ),
     "beyond": PublishedOrder(
-        "beyond the training length sinusoids fail first, then RoPE, then T5's bias, "
-        "and ALiBi goes on; KERPLE's logarithm is better than ALiBi",
+        "beyond the training length sinusoids fail first, then RoPE, then T5's bias; "
+        "ALiBi does not fail, and KERPLE's logarithm is better than ALiBi",
         "Press et al. 2022, arXiv:2108.12409, figure 1; Chi et al. 2022, "
         "arXiv:2205.09921, table 3",
         "sinusoidal,rope,t5_bias,alibi,kerple_log",
@@ -39,8 +39,8 @@ ORDERS: dict[str, PublishedOrder] = {
         "6000, at L as well: ALiBi learns later.",
     ),
     "sliding": PublishedOrder(
-        "longer inputs help ALiBi beside fresh windows, and no longer beside windows "
-        "that slide",
+        "longer inputs improve ALiBi over windows that do not overlap, but not over "
+        "sliding windows",
         "Press et al. 2022, arXiv:2108.12409, appendix B",
         "alibi",
         (
@@ -57,8 +57,9 @@ ORDERS: dict[str, PublishedOrder] = {
         ),
     ),
     "algorithmic": PublishedOrder(
-        "on small algorithmic tasks the mean reciprocal ranks are .687 NoPE, .549 T5, "
-        ".502 ALiBi, .330 RoPE of a quarter of the channels, .215 sinusoids",
+        "on small algorithmic tasks the mean reciprocal ranks are .687 for NoPE, .549 "
+        "for T5, .502 for ALiBi, .330 for RoPE on a quarter of the channels, and .215 "
+        "for sinusoids",
         "Kazemnejad et al. 2023, arXiv:2305.19466",
         "nope,t5_bias,alibi,rope:fraction=0.25,sinusoidal",
         _chain(
@@ -69,7 +70,7 @@ ORDERS: dict[str, PublishedOrder] = {
         {"tasks": ",".join(SMALL)},
     ),
     "flip_flop": PublishedOrder(
-        "where writing is sparse, PaTH reads every flip-flop and RoPE errs in 40 %",
+        "where writes are sparse, PaTH recalls every bit and RoPE errs in 40 %",
         "Yang et al. 2025, arXiv:2505.16381; Liu et al. 2023, arXiv:2306.00946",
         "rope,path",
         tuple(
@@ -102,7 +103,7 @@ ORDERS: dict[str, PublishedOrder] = {
         (Claim(Score("p_rope"), Score("rope"), "no worse", ALIKE),),
     ),
     "randomized": PublishedOrder(
-        "random positions lift length generalisation",
+        "random positions improve length generalisation",
         "Ruoss et al. 2023, arXiv:2305.16843",
         "sinusoidal,randomized,rope,randomized:scheme=rope",
         tuple(
