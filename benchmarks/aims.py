@@ -110,6 +110,8 @@ def _networks() -> list[Aim]:
             )
             for n, most in steps.items()
         ),
+        Aim("step of the miniature: nope", "steps", "miniature", "nope", 1.05),
+        Aim("step of the miniature: wall", "steps", "miniature, to nope", "wall", 2),
         *(
             Aim(f"bits of {column} bytes: {n}", "reading", column, n, 1.5, "s")
             for n in read
@@ -164,6 +166,8 @@ def table(folder: Path = rounds.RECORDS) -> str:
         "|---|---:|---:|---:|---|",
     ]
     for aim in aims():
+        if (aim.benchmark, aim.column) not in columns:  # older records lack it
+            continue
         got, unit = (
             reached(aim, aim.case),
             "" if aim.unit == "ratio" else f" {aim.unit}",
