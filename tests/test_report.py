@@ -228,6 +228,13 @@ def test_every_reason_to_claim_less_is_listed() -> None:
     few = listed(FEWEST, quick + 1)
     assert few.startswith("No two schemes have more than 5 seeds in common, and a")
     assert listed(1, quick + 1).startswith("No two schemes have more than 0 seeds")
+    apart = [
+        record(label, measure, seed=first + seed, corpus_sha256="1")
+        for measure, firsts in (("extrapolation", (0, 3)), ("inside", (3, 0)))
+        for label, first in zip("ab", firsts, strict=True)
+        for seed in range(3)
+    ]
+    assert "more than 0 seeds" in " ".join(warnings_of(map(read, apart)))
     assert listed(most, quick).startswith(f"At most {quick} training steps; ")
     mixed = [curve("a", [1.0], seed=s, steps=quick + s) for s in range(FEWEST)]
     assert warnings_of(map(read, mixed)) == []

@@ -75,7 +75,7 @@ def checked(variant: Variant, plugins: list[str]) -> "tuple[Subject, list[Outcom
         escape(clean(variant.label)),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
+        disable=not console.file.isatty(),
     )
     return subject, [run_check(subject, code) for code in codes]
 

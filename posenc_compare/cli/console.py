@@ -189,7 +189,8 @@ def progress(
     )
     bars = Progress(*columns, console=console)
     bar = bars.add_task("starting", cells="")
-    live = Live(bars, console=console, transient=True) if console.is_terminal else None
+    on_screen = console.file.isatty()  # is_terminal is set by FORCE_COLOR, too
+    live = Live(bars, console=console, transient=True) if on_screen else None
     with live or nullcontext():
 
         def listen(event: "Event") -> None:

@@ -199,11 +199,11 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
 
 
 def _common_seeds(trained: Iterable[Record]) -> list[int]:
-    """Return how many seeds each two schemes of a task have in common."""
-    found: dict[str, dict[str, set[int]]] = {}
+    """Return how many seeds each two schemes share, in each measure and task."""
+    found: dict[tuple[str, str], dict[str, set[int]]] = {}
     for record in trained:
         if record.status == "ok":
-            schemes = found.setdefault(record.task, {})
+            schemes = found.setdefault((record.spec.measure, record.task), {})
             schemes.setdefault(record.label, set()).add(record.spec.seed)
     return [
         len(one & other)

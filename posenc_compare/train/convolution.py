@@ -154,10 +154,10 @@ class Peg(Still):
     def behind(self, x: Tensor, sides: tuple[int, int], first: int = 0) -> Tensor:
         own, cells = x.tensor_split([first], dim=1)
         if cells.shape[1] != math.prod(sides):
+            on = f"on one of {sides[0]} x {sides[1]}" if all(sides) else "on none"
             raise ConfigError(
                 f"peg: needs the tokens of a whole grid, row by row, got "
-                f"{cells.shape[1]} on one of {sides[0]} x {sides[1]}; convolution=none "
-                f"would work"
+                f"{cells.shape[1]} tokens {on}; convolution=none would work"
             )
         grid = cells.mT.unflatten(-1, sides)
         mixed = F.conv2d(grid, self.taps, self.bias, padding=1, groups=len(self.taps))

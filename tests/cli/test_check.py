@@ -43,8 +43,12 @@ def test_one_cause_is_one_row(posenc: Any, file: Path) -> None:
     assert done.stdout.count(said) == 1 < int(done.stderr.split()[0])
 
 
-def test_a_file_stands_for_all_of_its_schemes(posenc: Any, file: Path) -> None:
+def test_a_file_stands_for_all_of_its_schemes(
+    posenc: Any, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # draws no bar where there is no terminal
     done = posenc("check", file, "--format", "json")
+    assert "\x1b[?25l" not in done.stderr
     rows = json.loads(done.stdout)
     outcomes = Counter((row["scheme"], row["outcome"]) for row in rows)
     assert outcomes["cli_sound", "passed"] == 24

@@ -143,8 +143,9 @@ def test_peg_adds_a_sum_of_neighbours_to_every_cell(
 
 
 def test_peg_refuses_tokens_that_are_no_grid() -> None:
-    with pytest.raises(ConfigError, match="row by row, got 9 on one of 2 x 3"):
-        made(Peg).behind(normal(1, SEQ, WIDTH), (2, 3))
+    for sides, place in (((2, 3), "on one of 2 x 3"), ((0, 0), "on none")):
+        with pytest.raises(ConfigError, match=f"row by row, got 9 tokens {place};"):
+            made(Peg).behind(normal(1, SEQ, WIDTH), sides)
     tokens, rows = (
         torch.zeros(1, 6).long(),
         torch.arange(6).div(3, rounding_mode="floor"),
