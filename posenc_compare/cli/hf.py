@@ -235,9 +235,9 @@ def check(
     """Check whether a model handles positions correctly.
 
     Random tokens are evaluated in several ways that must give the same outputs: with a
-    cache, padded, packed, alone. Rotations are compared with those of the class that
-    the configuration names in the library transformers. Column 'bound' is the largest
-    difference that rounding can explain.
+    cache, padded, packed, alone. Rotations are compared with those of the class in the
+    transformers library that the model's configuration names. Column 'bound' is the
+    largest difference that rounding can explain.
     """
     from dataclasses import astuple
 
