@@ -69,7 +69,8 @@ def show_(
     has transformed it, followed by the bias of each head.
     """
     label, code = _code_of(name, positions, width, heads, length)
-    of, columns = code.of, code.columns
+    on_grid = code.of == "distance" and len(code.sides) > 1
+    of, columns = "offset" if on_grid else code.of, code.columns
     values = code.values.double().numpy() + 0.0  # no negative zeros
     places = code.ids.reshape(len(values), -1).tolist()
     if format == "text" and not values.any():

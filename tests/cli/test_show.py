@@ -76,7 +76,7 @@ def test_codes_on_a_grid_name_their_cells(posenc) -> None:
 def test_a_bias_on_a_grid_has_distances_in_all_directions(posenc) -> None:
     size = ("--positions", "3x2", "--heads", "2", "--format", "json")
     rows = json.loads(posenc("show", "alibi_2d", *size).stdout)
-    code = {(r["distance on axis 0"], r["distance on axis 1"]): r for r in rows}
+    code = {(r["offset on axis 0"], r["offset on axis 1"]): r for r in rows}
     assert [*code] == [(y, x) for y in range(-2, 3) for x in range(-1, 2)]
     for (y, x), bias in code.items():
         expected = [-slope * math.hypot(y, x) for slope in (2.0**-4, 2.0**-8)]
