@@ -3,18 +3,28 @@
     python tools/results_index.py
 
 A folder has a README.md with a question as its heading and a line `- command: ...`.
-This tool writes the other lines, and the table in `results/README.md`.
+This tool writes the other lines, the table in `results/README.md`, and in
+`docs/evidence.md` a table of what was computed for each built-in scheme.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from posenc_compare.records.load import load_records
 from posenc_compare.records.record import Record
+from posenc_compare.registry import SCHEMES
 
-RESULTS = Path(__file__).parent.parent / "results"
-BEGIN, END = "<!-- index: begin -->", "<!-- index: end -->"
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "results"
+BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
+IMAGES = ("shapes", "digits")
+NONE = "\N{EN DASH}"
+COLUMNS = (
+    *("miniature", "1500 steps", "6000 steps", "tasks", "image tasks"),
+    *("learning rates", "cost", "precision"),
+)
 
 
 def facts(records: list[Record]) -> list[str]:
@@ -47,21 +57,71 @@ def refreshed(text: str, lines: list[str]) -> str:
     return "\n".join([*kept[: place + 1], *lines, *kept[place + 1 :]]) + "\n"
 
 
+def evidence(records: Iterable[tuple[str, Record]]) -> list[str]:
+    """Return a table of how much there is for each scheme, with any options.
+
+    Records are given with their folder. Cells count seeds, tasks or learning rates.
+    """
+    found: defaultdict[tuple[str, str], set[object]] = defaultdict(set)
+    for folder, record in records:
+        setting, name = record.spec.setting, record.spec.scheme.name
+        steps, tuned = setting.get("steps"), folder.startswith("ablations/rate")
+        if record.status != "ok":
+            continue
+        if record.measure in ("attention_cost", "precision"):
+            column = "precision" if record.measure == "precision" else "cost"
+            found[name, column].add("yes")
+        elif folder == "quick" and record.measure == "extrapolation":
+            found[name, "miniature"].add(record.spec.seed)
+        elif record.task == "language" and tuned:
+            found[name, "learning rates"].add(setting.get("learning_rate"))
+        elif record.task == "language":
+            found[name, f"{steps} steps"].add(record.spec.seed)
+        elif record.task not in ("", "language"):
+            column = "image tasks" if record.task in IMAGES else "tasks"
+            found[name, column].add(record.task)
+
+    def cell(name: str, column: str) -> str:
+        some = found[name, column]
+        return "yes" if some == {"yes"} else str(len(some) or NONE)
+
+    return [
+        f"| scheme | {' | '.join(COLUMNS)} |",
+        "|---|" + "---:|" * len(COLUMNS),
+        *(
+            f"| `{name}` | {' | '.join(cell(name, column) for column in COLUMNS)} |"
+            for name in SCHEMES.entries()
+        ),
+    ]
+
+
+def filled(path: Path, lines: list[str]) -> None:
+    """Put lines between the marks of a page."""
+    before, _, rest = path.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    path.write_text("\n".join([before + BEGIN, *lines, END + after]))
+
+
+def read(folder: Path) -> list[Record]:
+    """Return the records of a folder."""
+    return load_records(folder, lambda line: None, arrays=False)
+
+
 def main() -> None:
-    """Refresh every folder and the index."""
+    """Refresh every folder, the index and the table of schemes."""
     rows = ["| folder | question | records |", "|---|---|---|"]
+    every = [("quick", one) for one in read(ROOT / "posenc_compare/reference/quick")]
     for path in sorted(RESULTS.glob("*/*/README.md")):
-        lines = facts(load_records(path.parent, lambda line: None, arrays=False))
+        records = read(path.parent)
+        every += [(str(path.parent.relative_to(RESULTS)), one) for one in records]
+        lines = facts(records)
         path.write_text(refreshed(path.read_text(), lines))
         name = path.parent.relative_to(RESULTS)
         question = path.read_text().partition("\n")[0].removeprefix("# ")
         records = lines[0].removeprefix("- records: ")
         rows.append(f"| [{name}]({name}) | {question} | {records} |")
-    index = RESULTS / "README.md"
-    before, _, rest = index.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    table = "\n".join(rows)
-    index.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+    filled(RESULTS / "README.md", rows)
+    filled(ROOT / "docs" / "evidence.md", evidence(every))
 
 
 if __name__ == "__main__":
