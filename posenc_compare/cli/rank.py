@@ -120,8 +120,9 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     bad = {label: _check(label, plugins) for label in checked}
     _compute(comparison, store)
     results = comparison.results(store, say, arrays=False)
-    # Documents of the text are known of these records alone.
-    own = [replace(without_settings(one), arrays={}) for one in results.records]
+    made = [without_settings(one) for one in results.records]
+    # Documents of the text are known of these records alone, so ranks are without.
+    own = [replace(one, arrays={}) for one in made]
     labels = [clean(label, SHORT) for label in checked]
     # Times of the reference are of another machine.
     others = [r for r in known if r.label not in labels and r.measure != "cost"]
@@ -133,14 +134,14 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     placed = [k for k in labels if any(r.label == k for r in scored)]
     places = {}
     for label in labels:
-        made = rank_table if label in placed else unranked_table
-        found = made(every, label)
+        table = rank_table if label in placed else unranked_table
+        found = table(every, label)
         places[label] = replace(found, lines=(*found.lines, *facts))
-    card = scorecard(own)
+    card = scorecard(made)
     failed = without_result([r for r in own if r.label in placed])
     tables = [*filter(None, [card]), *places.values(), *failed]
     show_parts(tables, format)
-    written = write_tables(own, out, tables)
+    written = write_tables(made, out, tables)
     _write(every, places, placed, out, written)
     for label, count in bad.items():
         if count:

@@ -13,10 +13,13 @@ from support.records import curve, fact, record, row
 from posenc_compare.cli import rank as command
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell
+from posenc_compare.records.labels import without_settings
 from posenc_compare.records.load import read_folder, sound
 from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import Comparison, compare
 from posenc_compare.settings.training import Training
+from posenc_compare.show.format import as_csv
+from posenc_compare.show.frame import summary
 from posenc_compare.variants import Variant
 
 SMALL: dict[str, Any] = {"steps": 4, "longest": 2, "test_bytes": 512, "workers": 1}
@@ -93,6 +96,8 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(
     assert (folder / "rank-disguised.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "rank-disguised.pdf").read_bytes().startswith(b"%PDF")
     assert r"\toprule" in (folder / "table.tex").read_text()
+    written = (folder / "table.csv").read_text()  # intervals cover documents
+    assert written == as_csv(summary(map(without_settings, read_folder(folder, print))))
     page = (folder / "rank.html").read_text()
     assert "disguised" in page
     assert "seconds a step" not in page  # those of the reference are of another machine

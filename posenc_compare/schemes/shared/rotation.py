@@ -12,7 +12,7 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, HookError
 from posenc_compare.schemes.scheme import Call, Geometry, Scheme
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.source.files import OURS
@@ -61,11 +61,34 @@ class Rotation(Scheme, ABC):
         return 1.0
 
     def phasors(self, positions: Tensor) -> Tensor:
-        """Return complex128 phasors `(..., heads or 1, seq, pair)`."""
+        """Return complex128 phasors `(..., heads or 1, seq, pair)`.
+
+        Raises:
+            HookError: if `angles` does not return what it should.
+        """
         angles = self.angles(positions)
+        self._check_angles(angles, positions)
         if not self.per_head:
             angles = angles[..., None, :, :]
         return torch.polar(torch.full_like(angles, self.attention_factor), angles)
+
+    def _check_angles(self, angles: object, positions: Tensor) -> None:
+        """Refuse angles of another shape than positions and pairs have."""
+        rows = positions.shape if self.facts.axes == 1 else positions.shape[:-1]
+        most = self.geometry.head_dim // 2
+        if isinstance(angles, Tensor):
+            got = found = tuple(angles.shape)
+            if self.per_head:
+                found = (*found[:-3], *found[-2:])
+            if found[:-1] == tuple(rows) and 1 <= found[-1] <= most:
+                return
+        else:
+            got = type(angles).__name__
+        heads = "heads, " * self.per_head
+        raise HookError(
+            f"{self.name}: angles must return (..., {heads}seq, pair), here a last axis "
+            f"of at most {most} behind {tuple(rows)}, got {got}"
+        )
 
     def turning(self, x: Tensor, pairs: int) -> Tensor:
         """Return the channels of the rotated pairs: the first `2 * pairs`."""

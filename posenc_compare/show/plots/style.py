@@ -31,6 +31,7 @@ COLOURS = [
     *("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#56b4e9", "#ca9161"),
     *("#3c3c3c", "#591e71", "#8c0800", "#001c7f", "#12711c", "#a23582", "#006374"),
 ]
+OWN = ("#e8000b", "#f14cc1", "#8b2be2")  # of schemes that are not built in
 DASHES: tuple[Any, ...] = ("", (3.5, 1.5), (1, 1), (5, 1.2, 1, 1.2))  # of seaborn
 MARKERS = ("o", "s", "^", "D", "v", "<", ">")
 FAINT, MIDDLE = "0.85", "0.45"  # greys
@@ -121,7 +122,8 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
         while text in texts:  # of labels that begin alike
             copy += 1
             text = safe(label, LABEL - 5) + f" ({copy})"
-        colour, dash, first = faces.get(scheme[label]) or _face_of(scheme[label])
+        own = scheme[label]
+        colour, dash, first = faces.get(own) or _face_of(own, family[label])
         markers = MARKERS[first:] + MARKERS[:first]
         free = (one for one in markers if (colour, dash, one) not in taken)
         marker = next(free, markers[0])
@@ -155,7 +157,7 @@ def _faces() -> dict[str, tuple[str, Any, int]]:
         own = family[name]
         colour = min(COLOURS, key=lambda c: (within[own, c], total[c]))
         marker = (own + within[own, colour]) % len(MARKERS)
-        found[name] = colour, DASHES[max(0, own - 1)], marker
+        found[name] = colour, _dash(FAMILIES[own]), marker
         within[own, colour] += 1
         total[colour] += 1
     return {name: found[name] for name in family}
@@ -166,12 +168,23 @@ def _publication(entry: Entry) -> tuple[bool, int, str]:
     return entry.facts["family"] != "none", int(year[0]) if year else 0, entry.name
 
 
-def _face_of(label: str) -> tuple[str, Any, int]:
-    """Return colour, dash and marker of any other label, by a checksum of its text."""
+def _face_of(label: str, family: str) -> tuple[str, Any, int]:
+    """Return colour, dash and marker of any other label, by a checksum of its text.
+
+    The dash is that of the family. A built-in scheme with options has another colour
+    than without, and one that is not built in has a colour that no built-in one has.
+    """
     number = zlib.crc32(label.encode("utf-8", "replace"))
-    number, colour = divmod(number, len(COLOURS))
-    number, dash = divmod(number, len(DASHES))
-    return COLOURS[colour], DASHES[dash], number % len(MARKERS)
+    plain = _faces().get(label.partition(":")[0])
+    colours = [c for c in COLOURS if c != plain[0]] if plain else OWN
+    number, colour = divmod(number, len(colours))
+    return colours[colour], _dash(family), number % len(MARKERS)
+
+
+def _dash(family: str) -> Any:
+    """Return the dash of a family, solid if it is none of ours."""
+    place = FAMILIES.index(family) if family in FAMILIES else 0
+    return DASHES[max(0, place - 1)]
 
 
 def safe(text: str, length: int = LABEL) -> str:
