@@ -62,7 +62,14 @@ SHAPES: Rows = [
     *POSITIONS,
     ({"k": ones(1, 3, 6, 8)}, r"k must be \(2, 3, key, 8\) .*, got \(1, 3, 6"),
     ({"k": ones(2, 3, 6, 4)}, r"attention: k must .*\(2, 3, 6, 4\)"),
-    ({"k": ones(2, 3, 5, 8)}, r"without key_positions must be \(5,\) or .*, got \(6"),
+    (
+        {"k": ones(2, 3, 5, 8)},
+        r"without key_positions must be \(5,\) or .*, got \(6,\); key_pos.* of all 5",
+    ),
+    (
+        {"q": ones(2, 3, 2, 8)},
+        r"positions must be \(2,\) or .*, got \(6,\); the last 2, with key_positions=",
+    ),
     ({"k": ones(2, 2, 6, 8)}, r"or fewer heads that divide 3, got \(2, 2"),
     ({"v": ones(2, 3, 5, 8)}, r"v must have the batch, heads .*6\), got \(2, 3, 5\)"),
     ({"q": ones(3, 6, 8)}, r"attention: q must .*\(3, 6, 8\)"),

@@ -53,11 +53,16 @@ class Ids:
 
 
 def checked_ids(
-    positions: Tensor, batch: int, length: int, scheme: Scheme, who: str
+    positions: Tensor,
+    batch: int,
+    length: int,
+    scheme: Scheme,
+    who: str,
+    cure: str = "",
 ) -> Tensor:
     """Return ids as `position_ids` does, `(batch or 1, length)`.
 
-    Several axes have a last axis more.
+    Several axes have a last axis more. An error ends with `cure`.
     """
     positions = position_ids(f"attention: {who}", positions, scheme)
     axes = scheme.facts.axes
@@ -66,7 +71,7 @@ def checked_ids(
     if ids.shape not in {(rows, length, *last) for rows in (1, batch)}:
         shapes = " or ".join(str((*rows, length, *last)) for rows in ((), (batch,)))
         raise ShapeError(
-            f"attention: {who} must be {shapes}, got {tuple(positions.shape)}"
+            f"attention: {who} must be {shapes}, got {tuple(positions.shape)}{cure}"
         )
     return ids
 

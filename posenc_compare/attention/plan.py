@@ -232,7 +232,10 @@ class Plan:
 
         Ids are checked, and on the device.
         """
-        own = checked_ids(self.positions, batch, queries, scheme, "positions")
+        cure, axis = "", -1 if scheme.facts.axes == 1 else -2
+        if keys != queries and self.positions.shape[axis:][:1] == (keys,):
+            cure = f"; the last {queries}, with key_positions=positions, would work"
+        own = checked_ids(self.positions, batch, queries, scheme, "positions", cure)
         own = self._left_out(own, self.placed, batch, scheme, "placed")
         here = own.on(device)
         if self.key_positions is not None:
@@ -241,7 +244,8 @@ class Plan:
             return here, here, self._why_another(own, own, scheme)
         else:
             others, who = self.positions, "positions without key_positions"
-        others = checked_ids(others, batch, keys, scheme, who)
+            cure = f"; key_positions of all {keys} keys would work"
+        others = checked_ids(others, batch, keys, scheme, who, cure)
         others = self._left_out(others, self.key_placed, batch, scheme, "key_placed")
         return here, others.on(device), self._why_another(own, others, scheme)
 

@@ -34,11 +34,16 @@ from torch import Tensor
 from torch.func import jvp, vjp
 
 from posenc_compare.attention import Mask, Session, attention, attention_logits
-from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes import SCHEMES, Scheme, create
+from posenc_compare.errors import ConfigError, HookError, UndefinedPositionError
+from posenc_compare.schemes import SCHEMES, Geometry, Scheme, create
 from posenc_compare.schemes.fope import identity
 from posenc_compare.schemes.shared import rotation
-from posenc_compare.schemes.shared.rotation import Layout, rotate, rotation_table
+from posenc_compare.schemes.shared.rotation import (
+    Layout,
+    Rotation,
+    rotate,
+    rotation_table,
+)
 
 KINDS, SIDES = ["ld", "ap"], ["height", "width"]
 
@@ -1005,3 +1010,29 @@ def test_odd_head_dims_are_refused_by_that_name(name: str, head_dim: int) -> Non
     with pytest.raises(ConfigError, match=message) as caught:
         create(name, heads=2, head_dim=head_dim)
     assert "fraction" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            torch.zeros(1, 8, 4),
+            r"last axis of at most 3 behind \(1, 8\), got \(1, 8, 4\)",
+        ),
+        (torch.zeros(1, 3, 8), r"behind \(1, 8\), got \(1, 3, 8\)"),
+        (torch.zeros(8, 3), r"behind \(1, 8\), got \(8, 3\)"),
+        (torch.zeros(1, 8, 0), r"got \(1, 8, 0\)"),
+        (None, "got NoneType"),
+    ],
+)
+def test_angles_of_another_shape_are_refused(wrong: Any, said: str) -> None:
+    class Wrong(Rotation):
+        name = "wrong"
+
+        def angles(self, positions: Tensor) -> Any:
+            return wrong
+
+    scheme = Wrong(Geometry(heads=2, head_dim=6), 10.0, "half")
+    q = torch.ones(1, 2, 8, 6)
+    with pytest.raises(HookError, match=said):
+        attention(q, q, q, scheme=scheme, positions=torch.arange(8))

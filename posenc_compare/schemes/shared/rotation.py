@@ -86,8 +86,8 @@ class Rotation(Scheme, ABC):
             got = type(angles).__name__
         heads = "heads, " * self.per_head
         raise HookError(
-            f"{self.name}: angles must return (..., {heads}seq, pair), here a last axis "
-            f"of at most {most} behind {tuple(rows)}, got {got}"
+            f"{self.name}: angles must return (..., {heads}seq, pair), here a last "
+            f"axis of at most {most} behind {tuple(rows)}, got {got}"
         )
 
     def turning(self, x: Tensor, pairs: int) -> Tensor:
