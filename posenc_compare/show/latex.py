@@ -14,6 +14,10 @@ from tabulate import LATEX_ESCAPE_RULES
 
 from posenc_compare.show.format import Cell, Places, Row, Table, cell_text
 
+BOLD = (
+    "bold: the best group; braces hold schemes that do not all differ significantly "
+    "from each other (step-down max-T test over paired seeds)"
+)
 MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
 PACKAGE = r"% needs \usepackage{booktabs}"
 # Brackets and stars at the start of a row would be options of the line break; a bar
@@ -60,9 +64,10 @@ def _float(table: Table) -> str:
     note, _, _ = table.note.partition(";")  # the rest is of what is not in a paper
     layout["caption"] = latex(f"{table.name} ({note})" if note else table.name)
     text = latex_table(table.head, rows, table.best, **layout)
-    if not table.lines:
+    lines = [*table.lines, *[BOLD] * bool(table.best)]
+    if not lines:
         return text
-    beneath = "\\par\n".join(map(latex, table.lines))
+    beneath = "\\par\n".join(map(latex, lines))
     return text.removesuffix("\\end{table}\n") + (
         "\\par\\smallskip\\parbox{\\linewidth}{\\footnotesize\\raggedright\n"
         f"{beneath}\\par\n}}\n\\end{{table}}\n"
