@@ -94,7 +94,7 @@ OTHERS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     ),
     "inkling_text": ("bias", ["inkling:reach=512"], {"reach": 512}),
     "inkling2_text": ("bias", ["inkling:clip=8.0;reach=1024"], {"reach": 1024}),
-    "bert-generation": ("table", ["learned:length=512"], {"channels": 128}),
+    "bert-generation": ("table", ["learned:length=512"], {"rows": 512}),
 }
 # Why there are no rotary positions that an evaluation could scale.
 REASONS = {

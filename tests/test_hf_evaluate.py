@@ -206,7 +206,10 @@ def test_windows_are_spread_and_stay_where_they_are_as_more_are_read() -> None:
         (["--rules", "pi,nkt", "--lengths", "16,32"], "rules must be all, or of "),
         (["--rules", ",", "--lengths", "16,64"], "rules must be all, or of "),
         (["--windows", "0"], "windows must be a whole number from 1"),
-        (["--lengths", "999999"], "must hold out"),
+        (
+            ["--lengths", "999999"],
+            "must hold out 1 x 7999993 bytes, each within one document, for 999999",
+        ),
         (["--retrieval", "--fillers", "x"], "fillers must be of text, source, noise"),
         (["--retrieval", "--needles", "0"], "needles must be a whole number from 1"),
         (["--retrieval", "--windows", "0"], "windows must be a whole number from 1"),

@@ -12,6 +12,7 @@ from support.processes import python  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
+from posenc_compare.hf.checkpoint import configuration_in  # noqa: E402
 
 
 @pytest.mark.parametrize("scheme", ["alibi", "t5_bias", "path", "fope", "learned"])
@@ -68,6 +69,8 @@ def test_where_nothing_was_applied_a_folder_is_refused_and_a_pickle_is_read(
     config = transformers.LlamaConfig(**GROUPED)
     model = hf.from_scratch(config, "alibi")
     model.save_pretrained(tmp_path / "folder")
+    with pytest.raises(ConfigError, match=r"got one of hf\.from_scratch; hf\.load"):
+        configuration_in(tmp_path / "folder")
     plain = transformers.AutoModelForCausalLM.from_config(config).eval()
     hf.apply(plain, "alibi")
     ids = torch.randint(97, (2, 12))

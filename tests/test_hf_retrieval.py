@@ -420,7 +420,7 @@ def test_a_longer_text_needs_evidence(posenc: Any, place: Path) -> None:
     assert done.stderr == (
         f"error: --evidence must be a folder of records beyond {TRAINED} tokens, got "
         f"none; `hf evaluate {place} --retrieval --lengths {TRAINED},4096 --windows 6 "
-        f"--out DIR` makes them\n"
+        f"--corpus BOOKS --out DIR` makes them\n"
     )
 
 

@@ -137,7 +137,7 @@ def recommend(
         raise ConfigError(
             f"--evidence must be a folder of records beyond {aim.geometry.length} "
             f"tokens, got none; `hf evaluate {shlex.quote(model)} --retrieval "
-            f"{lengths} --out DIR` makes them"
+            f"{lengths} --corpus BOOKS --out DIR` makes them"
         )
     else:
         found = advice(load_records(evidence, lambda line: None), length)

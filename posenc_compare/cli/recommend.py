@@ -65,6 +65,7 @@ def recommend(
     if first & labels:  # `nope` stands beside them: times are relative to it
         named = [record for record in known if record.label in words | {"nope"}]
         tell("Scores in the preset quick: networks of 64 channels, 32 bytes of text.")
+        tell("The advice rests on longer training and published work, not on these.")
         show_parts(filter(None, [scorecard(named)]), "table")
         names = {record.spec.scheme.name for record in known}
         if lacking := [x for x in first - labels if x.partition(":")[0] in names]:

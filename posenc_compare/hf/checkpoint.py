@@ -24,6 +24,7 @@ READ = (*DESCRIBED, "*.safetensors", "*.model", "*.txt", "*.jinja")
 BASES = ("rope_theta", "rotary_emb_base", "rope_base")
 NUMBERS = (*BASES, "factor", "partial_rotary_factor", "rotary_pct", "beta_fast")
 CODE = ("AutoConfig", "AutoModel")  # kinds in `auto_map`, without tokenizers
+PREFIX = "posenc_compare_"  # before the type of an architecture with a scheme
 HEADS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")  # with logits of each token
 
 
@@ -100,6 +101,11 @@ def _check_config(path: Path) -> None:
         raise ConfigError(f"{path}: must be JSON, got {reason_of(error)}") from error
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: must be an object, got {type(given).__name__}")
+    if str(given.get("model_type")).startswith(PREFIX):
+        raise ConfigError(
+            f"{path.parent.name}: configuration must be of transformers alone, got one "
+            f"of hf.from_scratch; hf.load(FOLDER) in Python loads it"
+        )
     stated: dict[str, float] = {}
     for part in ("", "rope_scaling", "rope_parameters"):
         values = given.get(part) if part else given

@@ -16,10 +16,9 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.apply import apply
+from posenc_compare.hf.checkpoint import PREFIX
 from posenc_compare.hf.layers import MARK, SCHEMES
 from posenc_compare.variants import labelled
-
-PREFIX = "posenc_compare_"  # before the type of the architecture
 
 
 def from_scratch(config: PreTrainedConfig, scheme: str) -> Any:

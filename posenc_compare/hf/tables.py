@@ -124,7 +124,7 @@ def _described(
     """
     rows, width = table.shape
     place = _place(name)
-    measured = {"rows": rows, "channels": width, "first row": first}
+    measured = {"rows": rows, "first row": first}
     if trained:
         variant = Variant("learned", {"length": rows})
         return Described(place, "table", measured, variant)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, CorpusError
 from posenc_compare.settings.setting import (
     SEEDS,
     STDLIB,
@@ -88,8 +88,15 @@ class Checkpoint(OfCheckpoint):
     def resolve(self, load: Callable[..., Text]) -> Self:
         """Return the setting with the hash of its corpus, if that is large enough."""
         text = load(self.corpus, self.test_corpus)
-        size = BYTES * self.test_lengths[-1]
-        text.windows(self.split, size, size * (self.seed + 1))
+        size, count = BYTES * self.test_lengths[-1], self.seed + 1
+        try:
+            text.windows(self.split, size, size * count)
+        except CorpusError as error:
+            raise CorpusError(
+                f"corpus: must hold out {count} x {size + 1} bytes, each within one "
+                f"document, for {self.test_lengths[-1]} tokens; shorter lengths, or "
+                f"longer documents in --test-corpus, would work"
+            ) from error
         return replace(self, corpus_sha256=text.sha256)
 
 

@@ -203,7 +203,7 @@ def _common_seeds(trained: Iterable[Record]) -> list[int]:
     found: dict[tuple[str, str], dict[str, set[int]]] = {}
     for record in trained:
         if record.status == "ok":
-            schemes = found.setdefault((record.spec.measure, record.task), {})
+            schemes = found.setdefault((record.measure, record.task), {})
             schemes.setdefault(record.label, set()).add(record.spec.seed)
     return [
         len(one & other)
