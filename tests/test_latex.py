@@ -59,7 +59,11 @@ def test_a_caption_is_the_title_and_lines_stand_beneath() -> None:
     (line,) = beneath.splitlines()[1:-2]
     assert line == r"a \ensuremath{<} b\par"
     rows[0][1] = Cell(1.0, n=3, best=True)
-    assert "bold: the best group;" in as_latex([Table("bits", ["a", "x"], rows, 3)])
+    text = as_latex([Table("bits", ["a", "x"], rows, 3)])
+    assert "bold: the best group" in text
+    assert "braces:" not in text
+    order = as_latex([Table("bits", ["a", "x"], rows, 3, ("{a, b} < c",))])
+    assert "braces:" in order
 
 
 @pytest.mark.skipif(TEX is None, reason="there is no pdflatex")

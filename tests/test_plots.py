@@ -265,8 +265,9 @@ def test_a_scheme_has_one_colour_and_dash_in_every_company() -> None:
     assert len({every[name].colour for name in FIRST}) == len(FIRST)
     assert every["mine"].dash == every["rope:base=5.0"].dash == every["rope"].dash
     assert every["mine"].colour not in {every[name].colour for name in built_in()}
-    bases = looks(of_family({f"rope:base={n}.0": "rotary" for n in range(30)}))
-    assert every["rope"].colour not in {look.colour for look in bases.values()}
+    for plain in ("rope", "mine"):
+        bases = looks(of_family({f"{plain}:base={n}.0": "rotary" for n in range(30)}))
+        assert every[plain].colour not in {look.colour for look in bases.values()}
 
 
 def test_a_scheme_keeps_colour_and_dash_under_several_settings() -> None:

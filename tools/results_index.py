@@ -75,8 +75,9 @@ def evidence(records: Iterable[tuple[str, Record]]) -> list[str]:
             found[name, "miniature"].add(record.spec.seed)
         elif record.task == "language" and tuned:
             found[name, "learning rates"].add(setting.get("learning_rate"))
-        elif record.task == "language":
-            found[name, f"{steps} steps"].add(record.spec.seed)
+        elif record.task == "language" and setting.get("split", "test") == "test":
+            if (setting.get("width"), setting.get("length")) == (128, 128):
+                found[name, f"{steps} steps"].add(record.spec.seed)
         elif record.task not in ("", "language"):
             column = "image tasks" if record.task in IMAGES else "tasks"
             found[name, column].add(record.task)

@@ -58,11 +58,11 @@ def checked_ids(
     length: int,
     scheme: Scheme,
     who: str,
-    cure: str = "",
+    of: str,
 ) -> Tensor:
     """Return ids as `position_ids` does, `(batch or 1, length)`.
 
-    Several axes have a last axis more. An error ends with `cure`.
+    Several axes have a last axis more. There is one id `of` each query or key.
     """
     positions = position_ids(f"attention: {who}", positions, scheme)
     axes = scheme.facts.axes
@@ -71,7 +71,8 @@ def checked_ids(
     if ids.shape not in {(rows, length, *last) for rows in (1, batch)}:
         shapes = " or ".join(str((*rows, length, *last)) for rows in ((), (batch,)))
         raise ShapeError(
-            f"attention: {who} must be {shapes}, got {tuple(positions.shape)}{cure}"
+            f"attention: {who} must be {shapes}, one for each {of}, "
+            f"got {tuple(positions.shape)}"
         )
     return ids
 

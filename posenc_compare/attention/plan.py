@@ -232,10 +232,8 @@ class Plan:
 
         Ids are checked, and on the device.
         """
-        cure, axis = "", -1 if scheme.facts.axes == 1 else -2
-        if keys != queries and self.positions.shape[axis:][:1] == (keys,):
-            cure = f"; the last {queries}, with key_positions=positions, would work"
-        own = checked_ids(self.positions, batch, queries, scheme, "positions", cure)
+        who = "positions"
+        own = checked_ids(self.positions, batch, queries, scheme, who, "query")
         own = self._left_out(own, self.placed, batch, scheme, "placed")
         here = own.on(device)
         if self.key_positions is not None:
@@ -244,8 +242,7 @@ class Plan:
             return here, here, self._why_another(own, own, scheme)
         else:
             others, who = self.positions, "positions without key_positions"
-            cure = f"; key_positions of all {keys} keys would work"
-        others = checked_ids(others, batch, keys, scheme, who, cure)
+        others = checked_ids(others, batch, keys, scheme, who, "key")
         others = self._left_out(others, self.key_placed, batch, scheme, "key_placed")
         return here, others.on(device), self._why_another(own, others, scheme)
 

@@ -14,10 +14,8 @@ from tabulate import LATEX_ESCAPE_RULES
 
 from posenc_compare.show.format import Cell, Places, Row, Table, cell_text
 
-BOLD = (
-    "bold: the best group; braces hold schemes that do not all differ significantly "
-    "from each other (step-down max-T test over paired seeds)"
-)
+BOLD = "bold: the best group (step-down max-T test over paired seeds)"
+BRACES = "braces: schemes that do not all differ significantly from each other"
 MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
 PACKAGE = r"% needs \usepackage{booktabs}"
 # Brackets and stars at the start of a row would be options of the line break; a bar
@@ -65,6 +63,7 @@ def _float(table: Table) -> str:
     layout["caption"] = latex(f"{table.name} ({note})" if note else table.name)
     text = latex_table(table.head, rows, table.best, **layout)
     lines = [*table.lines, *[BOLD] * bool(table.best)]
+    lines += [BRACES] * any("{" in line for line in table.lines)
     if not lines:
         return text
     beneath = "\\par\n".join(map(latex, lines))

@@ -1013,25 +1013,28 @@ def test_odd_head_dims_are_refused_by_that_name(name: str, head_dim: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("per_head", "wrong", "said"),
     [
-        (
-            torch.zeros(1, 8, 4),
-            r"last axis of at most 3 behind \(1, 8\), got \(1, 8, 4\)",
-        ),
-        (torch.zeros(1, 3, 8), r"behind \(1, 8\), got \(1, 3, 8\)"),
-        (torch.zeros(8, 3), r"behind \(1, 8\), got \(8, 3\)"),
-        (torch.zeros(1, 8, 0), r"got \(1, 8, 0\)"),
-        (None, "got NoneType"),
+        (False, torch.zeros(1, 8, 4), r"\(1, 8, pair\) .* 3 pairs, got \(1, 8, 4\)"),
+        (False, torch.zeros(1, 3, 8), r"\(1, 8, pair\) .*, got \(1, 3, 8\)"),
+        (False, torch.zeros(8, 3), r"\(1, 8, pair\) .*, got \(8, 3\)"),
+        (False, torch.zeros(1, 8, 0), r"got \(1, 8, 0\)"),
+        (False, torch.zeros(1, 2, 8, 3), r"got \(1, 2, 8, 3\)"),
+        (False, None, "got NoneType"),
+        (True, torch.zeros(1, 8, 3), r"\(1, heads, 8, pair\) .*, got \(1, 8, 3\)"),
+        (True, torch.zeros(8, 3), r"\(1, heads, 8, pair\) .*, got \(8, 3\)"),
     ],
 )
-def test_angles_of_another_shape_are_refused(wrong: Any, said: str) -> None:
+def test_angles_of_another_shape_are_refused(
+    per_head: bool, wrong: Any, said: str
+) -> None:
     class Wrong(Rotation):
         name = "wrong"
 
         def angles(self, positions: Tensor) -> Any:
             return wrong
 
+    Wrong.per_head = per_head
     scheme = Wrong(Geometry(heads=2, head_dim=6), 10.0, "half")
     q = torch.ones(1, 2, 8, 6)
     with pytest.raises(HookError, match=said):

@@ -76,18 +76,19 @@ class Rotation(Scheme, ABC):
         """Refuse angles of another shape than positions and pairs have."""
         rows = positions.shape if self.facts.axes == 1 else positions.shape[:-1]
         most = self.geometry.head_dim // 2
+        heads = ("heads",) * self.per_head
+        wanted = (*rows[:-1], *heads, rows[-1])
         if isinstance(angles, Tensor):
-            got = found = tuple(angles.shape)
-            if self.per_head:
-                found = (*found[:-3], *found[-2:])
-            if found[:-1] == tuple(rows) and 1 <= found[-1] <= most:
+            got = tuple(angles.shape)
+            of_heads = got[-3:-2] if self.per_head else ()
+            right = got[:-1] == (*rows[:-1], *of_heads, rows[-1])
+            if right and len(got) > len(wanted) and 1 <= got[-1] <= most:
                 return
         else:
             got = type(angles).__name__
-        heads = "heads, " * self.per_head
         raise HookError(
-            f"{self.name}: angles must return (..., {heads}seq, pair), here a last "
-            f"axis of at most {most} behind {tuple(rows)}, got {got}"
+            f"{self.name}: angles must return ({', '.join(map(str, wanted))}, pair) "
+            f"with at most {most} pairs, got {got}"
         )
 
     def turning(self, x: Tensor, pairs: int) -> Tensor:

@@ -10,7 +10,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.show.differences import Difference, at_the_end
 from posenc_compare.show.plots import style
 from posenc_compare.show.plots.drawing import DPI
-from posenc_compare.show.plots.style import COLOURS, MIDDLE
+from posenc_compare.show.plots.style import MIDDLE, OWN
 from posenc_compare.stats.intervals import half_width
 
 ROW = 0.15  # inches of a scheme
@@ -30,11 +30,11 @@ def draw_rank(own: str, compared: Mapping[str, Difference], unit: str) -> Figure
     axes.set(xlabel=unit, ylim=(len(ordered) - 0.5, -0.5))
     for place, label in enumerate(ordered):
         mean, width = known[label].mean, half_width(known[label].values)
-        colour = COLOURS[3] if label == own else MIDDLE
+        colour = OWN[0] if label == own else MIDDLE
         axes.plot([mean - width, mean + width], [place, place], color=colour, lw=1.0)
         axes.plot(mean, place, "o", color=colour)
     text = axes.get_yticklabels()[ordered.index(own)]
-    text.set(color=COLOURS[3], weight="bold")
+    text.set(color=OWN[0], weight="bold")
     return figure
 
 

@@ -31,7 +31,8 @@ COLOURS = [
     *("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#56b4e9", "#ca9161"),
     *("#3c3c3c", "#591e71", "#8c0800", "#001c7f", "#12711c", "#a23582", "#006374"),
 ]
-OWN = ("#e8000b", "#f14cc1", "#8b2be2")  # of schemes that are not built in
+# Of schemes that are not built in, from the palette bright of seaborn.
+OWN = ["#e8000b", "#8b2be2", "#023eff", "#f14cc1", "#1ac938", "#9f4800"]
 DASHES: tuple[Any, ...] = ("", (3.5, 1.5), (1, 1), (5, 1.2, 1, 1.2))  # of seaborn
 MARKERS = ("o", "s", "^", "D", "v", "<", ">")
 FAINT, MIDDLE = "0.85", "0.45"  # greys
@@ -171,12 +172,16 @@ def _publication(entry: Entry) -> tuple[bool, int, str]:
 def _face_of(label: str, family: str) -> tuple[str, Any, int]:
     """Return colour, dash and marker of any other label, by a checksum of its text.
 
-    The dash is that of the family. A built-in scheme with options has another colour
-    than without, and one that is not built in has a colour that no built-in one has.
+    The dash is that of the family. A scheme with options has another colour than
+    without, and one that is not built in has a colour that no built-in one has.
     """
     number = zlib.crc32(label.encode("utf-8", "replace"))
-    plain = _faces().get(label.partition(":")[0])
-    colours = [c for c in COLOURS if c != plain[0]] if plain else OWN
+    plain, with_options, _ = label.partition(":")
+    built_in = _faces().get(plain)
+    colours = COLOURS if built_in else OWN
+    if with_options:
+        taken, _, _ = built_in or _face_of(plain, family)
+        colours = [one for one in colours if one != taken]
     number, colour = divmod(number, len(colours))
     return colours[colour], _dash(family), number % len(MARKERS)
 
