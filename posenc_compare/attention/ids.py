@@ -62,7 +62,8 @@ def checked_ids(
 ) -> Tensor:
     """Return ids as `position_ids` does, `(batch or 1, length)`.
 
-    Several axes have a last axis more. There is one id `of` each query or key.
+    With several axes, ids have one more dimension, the last. `of` names what each id
+    belongs to: a query or a key.
     """
     positions = position_ids(f"attention: {who}", positions, scheme)
     axes = scheme.facts.axes

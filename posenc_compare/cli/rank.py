@@ -121,7 +121,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     _compute(comparison, store)
     results = comparison.results(store, say, arrays=False)
     made = [without_settings(one) for one in results.records]
-    # Documents of the text are known of these records alone, so ranks are without.
+    # Only these records know the documents of the text, so ranks leave them out.
     own = [replace(one, arrays={}) for one in made]
     labels = [clean(label, SHORT) for label in checked]
     # Times of the reference are of another machine.

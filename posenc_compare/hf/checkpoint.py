@@ -103,8 +103,8 @@ def _check_config(path: Path) -> None:
         raise ConfigError(f"{path}: must be an object, got {type(given).__name__}")
     if str(given.get("model_type")).startswith(PREFIX):
         raise ConfigError(
-            f"{path.parent.name}: configuration must be of transformers alone, got one "
-            f"of hf.from_scratch; hf.load(FOLDER) in Python loads it"
+            f"{path.parent.name}: configuration must be of an unmodified model, got "
+            f"one of hf.from_scratch; hf.load(FOLDER) in Python loads it"
         )
     stated: dict[str, float] = {}
     for part in ("", "rope_scaling", "rope_parameters"):

@@ -22,8 +22,8 @@ TAIL = 2000  # bytes kept of what a scheme prints
 CHUNK = 1 << 16  # bytes, as many as a pipe holds
 # A worker's C library keeps memory that was freed: asking the system for 32 MiB again
 # costs as much as copying it eight times. Larger blocks go back, for they leave holes:
-# if they are kept, `irpe` takes 5.3 GiB on 95 x 95 cells, and 1.0 otherwise. What the
-# user sets goes before it.
+# if they are kept, `irpe` takes 5.3 GiB on 95 x 95 cells, and 1.0 otherwise. Values
+# that the user sets take precedence.
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),

@@ -199,7 +199,7 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
 
 
 def _common_seeds(trained: Iterable[Record]) -> list[int]:
-    """Return how many seeds each two schemes share, in each measure and task."""
+    """Return how many seeds each pair of schemes shares, by measure and task."""
     found: dict[tuple[str, str], dict[str, set[int]]] = {}
     for record in trained:
         if record.status == "ok":

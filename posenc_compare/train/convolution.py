@@ -154,7 +154,9 @@ class Peg(Still):
     def behind(self, x: Tensor, sides: tuple[int, int], first: int = 0) -> Tensor:
         own, cells = x.tensor_split([first], dim=1)
         if cells.shape[1] != math.prod(sides):
-            on = f"on one of {sides[0]} x {sides[1]}" if all(sides) else "on none"
+            on = "without a grid"
+            if all(sides):
+                on = f"on one of {sides[0]} x {sides[1]}"
             raise ConfigError(
                 f"peg: needs the tokens of a whole grid, row by row, got "
                 f"{cells.shape[1]} tokens {on}; convolution=none would work"

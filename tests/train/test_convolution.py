@@ -143,7 +143,7 @@ def test_peg_adds_a_sum_of_neighbours_to_every_cell(
 
 
 def test_peg_refuses_tokens_that_are_no_grid() -> None:
-    for sides, place in (((2, 3), "on one of 2 x 3"), ((0, 0), "on none")):
+    for sides, place in (((2, 3), "on one of 2 x 3"), ((0, 0), "without a grid")):
         with pytest.raises(ConfigError, match=f"row by row, got 9 tokens {place};"):
             made(Peg).behind(normal(1, SEQ, WIDTH), sides)
     tokens, rows = (
