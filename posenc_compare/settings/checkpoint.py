@@ -92,10 +92,11 @@ class Checkpoint(OfCheckpoint):
         try:
             text.windows(self.split, size, size * count)
         except CorpusError as error:
+            option = "--test-corpus" if self.split == "test" else "--corpus"
             raise CorpusError(
                 f"corpus: must hold out {count} x {size + 1} bytes, each within one "
                 f"document, for {self.test_lengths[-1]} tokens; shorter lengths, or "
-                f"longer documents in --test-corpus, would work"
+                f"longer documents in {option}, would work"
             ) from error
         return replace(self, corpus_sha256=text.sha256)
 

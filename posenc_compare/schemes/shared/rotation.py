@@ -88,7 +88,7 @@ class Rotation(Scheme, ABC):
             got = type(angles).__name__
         raise HookError(
             f"{self.name}: angles must return ({', '.join(map(str, wanted))}, pair) "
-            f"with at most {most} pairs, got {got}"
+            f"with 1 to {most} pairs, got {got}"
         )
 
     def turning(self, x: Tensor, pairs: int) -> Tensor:
