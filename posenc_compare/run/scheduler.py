@@ -234,6 +234,7 @@ class Scheduler:
             "key": job.blank.key,
             "plugins": sorted(plugins, key=lambda one: (order_of(one[0]), one)),
             "places": setting.places,
+            "reads_corpus": setting.reads_corpus,
             "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.work.checkpoint_every,
         }

@@ -115,10 +115,14 @@ def _compute_apart(request: Body, connection: Connection) -> None:
 
 def _warm(request: Body) -> None:
     """Import and read what each child would do again; nothing of a plugin runs."""
+    from posenc_compare.tasks.corpus import load_corpus
+
     names = [module for module, *_ in request["plugins"]]
     names = [name for name in names if name.split(".")[0] == OURS]
     spec = request["spec"]
     with contextlib.suppress(Exception):  # the child reports what is wrong
+        if request["reads_corpus"]:
+            load_corpus(*request["places"][:2])
         # The profiler of memory imports the compiler too, which takes seconds.
         profiled = MEASURES.get(spec["measure"]["name"]).exclusive
         if profiled or spec["setting"].get("compiled"):

@@ -173,12 +173,14 @@ def _read(which: str, source: str) -> tuple[str, dict[str, bytes]]:
     if source == STDLIB:
         folder = Path(sysconfig.get_path("stdlib"))
         name = f"Python {platform.python_version()} standard library"
-        paths = [
-            path
-            for path in folder.rglob("*.py")
-            if not NOT_LIBRARY.intersection(path.relative_to(folder).parts)
-            and not path.name.startswith(BUILT)
-        ]
+        paths: list[Path] = []
+        for place, folders, files in os.walk(folder):
+            folders[:] = set(folders) - NOT_LIBRARY
+            paths += [
+                Path(place, file)
+                for file in files
+                if file.endswith(".py") and not file.startswith(BUILT)
+            ]
     else:
         if not source:
             raise CorpusError(f"{which} must be a file or a folder, got an empty name")

@@ -26,11 +26,13 @@ from support.filesystem import result
 from support.processes import children, gone_within, wait_for
 
 from posenc_compare.records.store import SCHEMA, Store
+from posenc_compare.run import worker
 from posenc_compare.run.compute import compute
 from posenc_compare.run.machine import fitted
 from posenc_compare.run.scheduler import Scheduler
 from posenc_compare.run.workers import Pool
 from posenc_compare.settings.table import Work
+from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
 
 HERE = Path(__file__).parent
@@ -439,3 +441,13 @@ def test_workers_and_threads_fit_the_cores() -> None:
     many = Work(threads=8 * cores)
     assert fitted(many, [cell]).workers == 1
     assert fitted(replace(many, workers=7), [cell]).workers == 7  # as asked
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_worker_reads_the_corpus_once_for_its_cells(corpus: str, reads: bool) -> None:
+    places = (corpus, "")
+    load_corpus.cache_clear()
+    request = {"plugins": [], "spec": {}, "places": places, "reads_corpus": reads}
+    worker._warm(request)
+    load_corpus(*places)
+    assert load_corpus.cache_info().hits == reads
