@@ -19,7 +19,6 @@ from posenc_compare.registry import MEASURES
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.scheduler import Event, Scheduler
 from posenc_compare.show.results import Results
-from posenc_compare.tasks.corpus import load_corpus
 
 SMALL: dict[str, Any] = {"positions": 64, "width": 16, "heads": 2, "seeds": 1}
 compare: Any = pc.compare  # for arguments that type checkers refuse
@@ -193,10 +192,3 @@ def test_a_file_takes_the_place_of_a_scheme_in_a_notebook(
     )
     results = pc.compare("inline", "smoothness", plugins=[path], **SMALL)
     assert repr(results) == "Results(1 of 1 cells ok)"
-
-
-def test_another_default_corpus_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{plan_comparison.__module__}.other_text", lambda c: [c.name])
-    found = plan_comparison("rope", "extrapolation", seeds=1)
-    assert found.remarks == (load_corpus("stdlib").name,)
-    assert plan_comparison("rope", "smoothness", seeds=1).remarks == ()

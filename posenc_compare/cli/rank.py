@@ -111,7 +111,6 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     # What made cells fail may have been repaired where no key counts it.
     chosen.setdefault("retry", "failed,lost")
     comparison = plan_comparison(schemes, MEASURES, **chosen)
-    _check_text(known, comparison.cells)
     _check_seeds(known, comparison.cells)
     store = Store(out)
     store.create()  # or refuse the folder, before checks that take a while
@@ -158,19 +157,6 @@ def _compute(comparison: "Comparison", store: "Store") -> None:
     if stopped_by and stopped_by != "fail_fast":
         say_stopped(comparison, store, stopped_by)
         raise typer.Exit(130)
-
-
-def _check_text(known: "list[Record]", cells: "Iterable[Cell]") -> None:
-    """Refuse to rank across texts, before anything is trained."""
-    there = {r.spec.setting.get("corpus_sha256") for r in known if r.task}
-    here = {cell.setting.spec().get("corpus_sha256") for cell in cells} - {None}
-    if here - there:
-        name = next(str(r.corpus.get("name")) for r in known if r.task)
-        raise ConfigError(
-            f"rank: the text must be that of the reference, {name}, got another; "
-            f"`run --schemes all` trains all schemes on the text of this machine",
-            field="corpus",
-        )
 
 
 def _check_seeds(known: "list[Record]", cells: "Iterable[Cell]") -> None:

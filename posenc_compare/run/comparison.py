@@ -31,12 +31,9 @@ from posenc_compare.run.machine import fitted
 from posenc_compare.run.plan import axes_of, in_shard, missing, plan, shuffled
 from posenc_compare.run.scheduler import Event, Listener, Scheduler
 from posenc_compare.settings.probe import ProbeSetting
-from posenc_compare.settings.setting import STDLIB
 from posenc_compare.settings.table import TABLE, Choices, Work, with_arguments_of
 from posenc_compare.settings.training import Training
 from posenc_compare.source.files import forget
-from posenc_compare.tasks.corpus import load_corpus
-from posenc_compare.tasks.pinned import other_text
 from posenc_compare.validate import hint
 from posenc_compare.variants import Variant, parse_variants
 
@@ -171,10 +168,6 @@ def plan_comparison(
     others = [cell for cell in planned if id(cell) not in mine and not work.statuses()]
     work = fitted(work, planned)
     remarks += _tried(variants, names, settings)
-    texts = {cell.setting.places for cell in planned if cell.setting.reads_corpus}
-    for places in texts:
-        if places[0] == STDLIB:
-            remarks += other_text(load_corpus(*places))
     return Comparison(cells, work, settings.name, tuple(remarks), tuple(others))
 
 

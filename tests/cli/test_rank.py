@@ -223,12 +223,3 @@ def test_seeds_that_the_reference_lacks_are_refused() -> None:
     with pytest.raises(ConfigError, match="those of the reference, 3 to 3, got 4 to 4"):
         command._check_seeds(known, cells)
     command._check_seeds(known, [replace(cells[0], setting=Training(seed=3))])
-
-
-def test_a_reference_of_another_text_is_refused() -> None:
-    check = command._check_text
-    cells = [Cell(Variant("rope"), "extrapolation", Training(corpus_sha256="2"), 1)]
-    known = sound([curve("rope", [1.0, 2.0], task="language")])
-    with pytest.raises(ConfigError, match="text must be that of the reference"):
-        check(known, cells)
-    check(known, [replace(cells[0], setting=Training(corpus_sha256="1"))])
