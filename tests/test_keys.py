@@ -211,8 +211,10 @@ def test_an_installed_package_counts_what_its_record_does_not_hold(
 
 HELPER = "GAIN = 1\n\n\ndef gain():\n    return GAIN\n"
 PLUGIN = """
+import functools
 import json
 import torch
+from functools import cached_property
 import posenc_compare as pc
 from posenc_compare.schemes.alibi import Alibi
 from posenc_test_helper import gain
@@ -277,18 +279,14 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
     "another shared thing": ("pc.Mask", "pc.Session", {TWO}),
     "another error": ("ValueError(", "KeyError(", BOTH),
     "what is not named": ("UNUSED = 3", "UNUSED = 4", BOTH),
-    "an error message": ("must be there", "have to be there", set()),
-    "a message of an assertion": ("must be steep", "has to be steep", set()),
-    "a message with a value": ("too steep", "steeper than 9", set()),
-    "a formatted message": ("of {}", "as {}", set()),
-    "a number in an error": ("KeyError(1", "KeyError(2", BOTH),
+    "an error message": ("must be there", "have to be there", BOTH),
     "an assertion": ("assert STEEP", "assert not STEEP", BOTH),
     "a name of a class": ("class Two(", "class Other(", {TWO}),
     "a docstring": ("One.", "Just one.", set()),
     "a paper": ("a paper", "another paper", set()),
     "the text of an attribute": ("pc.Mask\n", "pc.Mask\n    'A mask.'\n", set()),
     "a renamed function": ("steep()", "slope()", BOTH),
-    "an import": ("import json\n", "import math\n", set()),
+    "an import": ("import json\n", "import math\n", BOTH),
     "an import of all names": ("import json\n", "from math import *\n", BOTH),
     "an import of a helper": (
         "import json\n",
@@ -304,19 +302,13 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
         "class Third(pc.Scheme):\n    'Third.'\n",
         set(),
     ),
-    "a function of another scheme": (
-        "",
-        "\ndef other(x=(1, -2)):\n    return x\n",
-        set(),
-    ),
+    "a function": ("", "\ndef other():\n    pass\n", BOTH),
     "a scheme with all that runs nothing": (
         "",
-        "\nimport functools\n"
-        "from posenc_compare.schemes import Facts, Published\n\n"
-        "@pc.register('posenc_test_third', family='bias', real=not json)\n"
+        "\n@pc.register('posenc_test_third', family='bias', real=not json)\n"
         "class Third(pc.Scheme):\n    'Third.'\n"
-        "    facts = Facts(relative=False)\n"
-        "    published = Published(STEEP, 9)\n"
+        "    facts = pc.schemes.Facts(relative=False)\n"
+        "    published = pc.schemes.Published(STEEP, 9)\n"
         "    sizes: list[int] = [1, -2 * STEEP, float('inf')]\n"
         "    texts = {'a': f'{STEEP}', 'b': ('c', torch.float32)}\n\n"
         "    @staticmethod\n    def a(x: int | None = None) -> None:\n        pass\n\n"
@@ -324,7 +316,6 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
         "    @property\n    def c(self):\n        pass\n\n"
         "    @torch.no_grad()\n    def d(self):\n        pass\n\n"
         "    @functools.cached_property\n    def e(self):\n        pass\n\n"
-        "from functools import cached_property\n\n"
         "@pc.register('posenc_test_fourth', family='bias')\n"
         "class Fourth(pc.Scheme):\n    'Fourth.'\n\n"
         "    @cached_property\n    def a(self):\n        pass\n",
@@ -332,9 +323,8 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
     ),
     "a measure of a plugin": (
         "",
-        "\nfrom posenc_compare import Headline, Quantity, register_measure\n\n"
-        "@register_measure('posenc_test_size', quantities=(), views=(Headline("
-        "Quantity('posenc_test_size', 'share', 'neither', 'nothing')),))\n"
+        "\n@pc.register_measure('posenc_test_size', quantities=(), views=(pc.Headline("
+        "pc.Quantity('posenc_test_size', 'share', 'neither', 'nothing')),))\n"
         "def size(variant, probe, progress):\n    'A number.'\n",
         set(),
     ),
@@ -488,13 +478,10 @@ def test_code_that_a_plugin_finds_without_naming_it_counts(
 
 
 THIRD = PLUGIN_EDITS["a third scheme"][1].replace("pc.Scheme", "Scheme")
-FUNCTIONS = ("globals", "locals", "vars", "getattr", "eval", "exec", "modules")
-FUNCTIONS += ("__dict__", "import_module", "getmembers", "attrgetter", "methodcaller")
-FUNCTIONS += ("__import__",)
 CLASSES = ("__subclasses__", "__init_subclass__", "__set_name__", "metaclass")
 
 
-@pytest.mark.parametrize("word", ["found", *FUNCTIONS, *CLASSES])
+@pytest.mark.parametrize("word", ["found", *CLASSES])
 def test_code_may_reach_what_it_does_not_name(word: str, plugin: Any) -> None:
     text = f"{PLAIN}    found = lambda self: self.{word}\n"
     plugin(text)
@@ -502,7 +489,7 @@ def test_code_may_reach_what_it_does_not_name(word: str, plugin: Any) -> None:
     plugin(text + THIRD.replace("pc.", ""))
     assert (key_of(ONE) != before) is (word in CLASSES)
     plugin(text + POWER)
-    assert (key_of(ONE) != before) is (word in FUNCTIONS + CLASSES)
+    assert key_of(ONE) != before
 
 
 def test_every_statement_has_a_text_of_its_own(plugin: Any) -> None:
@@ -644,14 +631,13 @@ def test_what_hands_on_a_name_counts(
         ("import json\nX = 1\n", "X = 1\nimport json\n"),
     ],
 )
-def test_a_statement_before_an_import_of_a_helper_counts(
+def test_a_statement_before_an_import_counts(
     before: str, after: str, plugin: Any
 ) -> None:
-    helper = before.startswith("from")
     plugin(before + PLUGIN)
     key = key_of(ONE)
     plugin(after + PLUGIN)
-    assert (key_of(ONE) != key) is helper
+    assert key_of(ONE) != key
 
 
 @pytest.mark.parametrize("names", ["Alibi", "*"])

@@ -2,14 +2,14 @@
 
 The given module counts, with all modules that it imports, but not Python and other
 installed packages. If an imported package lies in another git repository, the bytes of
-all its Python files count. In the other files, all top-level statements count, in their
-order. Functions, imports of other packages, schemes, measures, tasks and plots are left
-out if they run no code and no counted word names them. Words are taken from all names
+all its Python files count. In the other files, all statements count, in their order.
+Only other schemes, measures, tasks and plots are left out, if they run no code when
+they are defined and no counted word names them. Words are taken from all names
 and strings, whatever they stand for. A scheme, measure or task of this package
 counts if a word is its name.
 
 In doubt, code counts. So keys also change if imports are sorted, or if a local name is
-replaced. Layout, comments, docstrings and error messages do not count.
+replaced. Layout, comments and docstrings do not count.
 """
 
 import ast
@@ -33,19 +33,8 @@ from posenc_compare.source.forms import (
     nameless,
     registers,
 )
-from posenc_compare.source.reached import (
-    Place,
-    imports,
-    is_own,
-    reached,
-    statements_of,
-    within,
-)
+from posenc_compare.source.reached import Place, imports, reached, statements_of
 
-# With these, code may reach functions that it does not name.
-REACHING = {"globals", "locals", "vars", "getattr", "eval", "exec", "modules"}
-REACHING |= {"__dict__", "import_module", "getmembers", "attrgetter", "methodcaller"}
-REACHING |= {"__import__"}
 # With these, the definition of a class may run code of another one.
 SUBCLASSES = {"__subclasses__", "__init_subclass__", "__set_name__", "metaclass"}
 # Definitions run nothing if they are made of these.
@@ -69,22 +58,18 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
     """
     own = frozenset(module.split(".")[0] for module, _ in (given, declaring))
     files, packages = reached([given, declaring], own)
-    parts = [part for place in files for part in _parts(place, own)]
+    parts = [part for place in files for part in _parts(place)]
     kept = {part for part in parts if not part.names or definition in part.names}
     if any(part.words & SUBCLASSES for part in parts):
         kept = {*parts}
-    while True:
-        words = {word for part in kept for word in part.words}
-        more = {part for part in parts if part.names & words}
-        if words & REACHING:
-            more |= {part for part in parts if not part.declares}
-        if more <= kept:
-            break
+    words = {word for part in kept for word in part.words}
+    while more := {part for part in parts if part.names & words} - kept:
         kept |= more
+        words |= {word for part in more for word in part.words}
     texts = [*map(_built_in, _built_ins(words))]
     texts += [_sha256(b"\0".join(map(read, package))) for package in packages]
     for module, path in files:
-        counted = [part.text for part in _parts((module, path), own) if part in kept]
+        counted = [part.text for part in _parts((module, path)) if part in kept]
         texts.append(repr(("" if module.startswith(PLUGIN) else module, counted)))
     paths = [*(path for _, path in files), *(p for one in packages for p in one)]
     statements = tuple(part.statement for part in parts if part in kept)
@@ -92,25 +77,24 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
 
 
 class _Part(NamedTuple):
-    """A top-level statement of a plugin's file, or an import of one name.
+    """A top-level statement of a plugin's file.
 
     Attributes:
         statement: as it is written.
         text: what counts of it.
         words: of the names and texts in it.
-        names: words that name it; none if it counts anyway.
-        declares: whether it declares a scheme, a measure, a task or a plot.
+        names: words that name a scheme, measure, task or plot; none if it counts
+            anyway.
     """
 
     statement: ast.stmt
     text: str
     words: frozenset[str]
     names: frozenset[str]
-    declares: bool
 
 
 @remembered
-def _parts(place: Place, own: frozenset[str]) -> list[_Part]:
+def _parts(place: Place) -> list[_Part]:
     """Return the statements of a file that may count, in their order."""
     body = statements_of(place[1])
     bound = [(name, "") for statement in body for name in defines(statement)]
@@ -119,27 +103,15 @@ def _parts(place: Place, own: frozenset[str]) -> list[_Part]:
     ours -= {name for name, full in bound if full.split(".")[0] != OURS}
     parts: list[_Part] = []
     for statement in body:
-        names = _defined(statement, ours)
-        for name, full in imports(statement, place):
-            if name != "*" and not any(is_own(one, own) for one in within(full)):
-                names = frozenset({name})
+        names: frozenset[str] = frozenset()
         decorators = getattr(statement, "decorator_list", [])
-        declares = any(_declares(one, ours) for one in decorators)
-        form = _form(nameless(statement) if declares else statement)
-        text = repr((getattr(statement, "name", ""), form))
-        parts.append(_Part(statement, text, _words(form), names, declares))
+        calls = [one for one in decorators if _declares(one, ours)]
+        name = getattr(statement, "name", "")
+        if calls and _is_quiet(statement, ours):
+            names = _words([name, *(_form(one.args) for one in calls)])
+        form = _form(nameless(statement) if calls else statement)
+        parts.append(_Part(statement, repr((name, form)), _words(form), names))
     return parts
-
-
-def _defined(statement: ast.stmt, ours: set[str]) -> frozenset[str]:
-    """Return the words that name a definition; none if it runs code."""
-    if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
-        return frozenset()
-    if statement.name.startswith("__") or not _is_quiet(statement, ours):
-        return frozenset()
-    calls = [one for one in statement.decorator_list if isinstance(one, ast.Call)]
-    texts = [_form(text) for call in calls for text in call.args]
-    return _words([statement.name, *texts])
 
 
 def _is_quiet(node: ast.AST, ours: set[str]) -> bool:
@@ -176,15 +148,9 @@ def _declares(decorator: ast.expr, ours: set[str]) -> bool:
 
 
 def _form(node: Any) -> Any:
-    """Return what counts of a syntax tree: not docstrings and messages of errors."""
-    match node:
-        case list():
-            return [_form(one) for one in node if not _is_docstring(one)]
-        case ast.Raise(exc=ast.Call(func=error, args=args, keywords=words)):
-            args = [one for one in args if not _is_message(one)]
-            node = ast.Raise(ast.Call(error, args, words), node.cause)
-        case ast.Assert(test=test):
-            node = ast.Assert(test)
+    """Return what counts of a syntax tree: all but docstrings."""
+    if isinstance(node, list):
+        return [_form(one) for one in node if not _is_docstring(one)]
     if not isinstance(node, ast.AST):
         return node
     fields = {n: _form(v) for n, v in ast.iter_fields(node) if v not in (None, [])}
@@ -193,15 +159,6 @@ def _form(node: Any) -> Any:
 
 def _is_docstring(node: object) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _is_message(node: ast.expr) -> bool:
-    match node:
-        case ast.BinOp(left=text) | ast.Call(func=ast.Attribute(value=text)):
-            return _is_message(text)
-        case ast.JoinedStr() | ast.Constant(value=str()):
-            return True
-    return False
 
 
 def _words(form: Any) -> frozenset[str]:

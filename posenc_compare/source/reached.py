@@ -84,19 +84,11 @@ def _package(top: str) -> tuple[Path, ...]:
     return tuple(files) if files or own is None else (own,)
 
 
-@remembered
 def statements_of(path: Path) -> list[ast.stmt]:
-    """Return the statements of a file that run; each import is of one name."""
-    body: list[ast.stmt] = []
-    for statement in tree_of(read(path)).body:
-        match statement:
-            case ast.Import(names=names):
-                body += [ast.Import([one]) for one in names]
-            case ast.ImportFrom(module=module, names=names, level=level):
-                body += [ast.ImportFrom(module, [one], level) for one in names]
-            case _ if not is_silent(statement):
-                body.append(statement)
-    return body
+    """Return the statements of a file that import or run."""
+    body = tree_of(read(path)).body
+    imported = ast.Import | ast.ImportFrom
+    return [one for one in body if isinstance(one, imported) or not is_silent(one)]
 
 
 def imports(node: ast.AST, place: Place) -> list[tuple[str, str]]:
