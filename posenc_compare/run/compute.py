@@ -35,7 +35,6 @@ from posenc_compare.records.quantities import ONE_LAYER, Array, Curve, joined
 from posenc_compare.records.record import Facts, Provenance, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.run.memory import out_of_memory
 from posenc_compare.run.provenance import provenance
 from posenc_compare.schemes import check_axes
 from posenc_compare.settings.probe import ProbeSetting
@@ -168,7 +167,7 @@ def _failed(record: Record, problem: BaseException, cell: Cell) -> Record:
         message = f"non-finite: {message}"
     elif isinstance(problem, PosencError):
         status = "unsupported" if _refuses(problem) else "failed"
-    elif out_of_memory(problem):
+    elif _for_want_of_memory(problem, message):
         status = "lost"
         what = message or type(problem).__name__
         message = f"oom: {what}; the setting was {cell.setting.spec()}"
@@ -183,6 +182,13 @@ def _failed(record: Record, problem: BaseException, cell: Cell) -> Record:
         error=one_line(message),
         trace=() if status == "unsupported" else tuple(trace),
     )
+
+
+def _for_want_of_memory(problem: BaseException, message: str) -> bool:
+    """Return whether memory was not enough, of the host or of a device."""
+    told = ("can't allocate memory", "out of memory")
+    known = isinstance(problem, MemoryError | torch.OutOfMemoryError)
+    return known or any(text in message for text in told)
 
 
 def _line_in_plugin(problem: BaseException, cell: Cell) -> str:
