@@ -8,7 +8,7 @@ from support.records import fact, read, row
 from support.records import record as body
 
 from posenc_compare.records.diff import difference, paired, same_cell
-from posenc_compare.records.record import Provenance, Record
+from posenc_compare.records.record import Record
 
 
 def record(*given: Any, **changes: Any) -> Record:
@@ -16,7 +16,7 @@ def record(*given: Any, **changes: Any) -> Record:
 
 
 def test_records_that_differ_in_times_alone_do_not_differ() -> None:
-    made = Provenance({"started": "2027"})
+    made = {"started": "2027"}
     later = replace(record(), provenance=made, key="0", label="other")
     assert difference(record(), later) == []
 

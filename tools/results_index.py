@@ -32,8 +32,8 @@ def facts(records: list[Record]) -> list[str]:
     statuses = Counter(record.status for record in records)
     own = {(record.label, record.measured, record.spec.seed) for record in records}
     seeds = Counter((label, measured) for label, measured, _ in own)
-    days = sorted(r.provenance.text("started")[:10] for r in records)
-    commits = Counter(r.provenance.text("git_commit")[:7] for r in records)
+    days = sorted(r.made("started")[:10] for r in records)
+    commits = Counter(r.made("git_commit")[:7] for r in records)
     counts = ", ".join(f"{n} {status}" for status, n in sorted(statuses.items()))
     n = sorted(set(seeds.values()))
     spread = f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}"

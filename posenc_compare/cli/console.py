@@ -212,7 +212,7 @@ def progress(
                 text = f"{record.status}: {name_of(record)}: {record.error}"
                 console.print(clean(text), markup=False, soft_wrap=True)
             elif live is None:
-                seconds = record.provenance.seconds
+                seconds = record.seconds
                 if seconds >= 1:
                     count = f"{event.done}/{event.cells}"
                     say(f"{count} {name_of(record)} {seconds:.0f} s")

@@ -254,7 +254,7 @@ def _differing(known: "list[Record]", own: "list[Record]") -> list[str]:
     """Return lines on what differs between the reference and this machine."""
     lines = []
     for what, facts in (
-        ("arithmetic", lambda r: r.provenance.text("arithmetic")),
+        ("arithmetic", lambda r: r.made("arithmetic")),
         ("device", lambda r: r.spec.graphics or "CPU"),
         ("number of threads", lambda r: r.spec.threads),
         ("torch", lambda r: r.spec.torch),

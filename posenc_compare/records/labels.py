@@ -113,7 +113,7 @@ def _processors(records: list[Record]) -> str:
 
 def _cpu(record: Record) -> str:
     """Return how the processor calculates that made a record."""
-    return record.provenance.text("arithmetic")
+    return record.made("arithmetic")
 
 
 def with_defaults(record: Record) -> Record:
@@ -126,7 +126,7 @@ def with_defaults(record: Record) -> Record:
 
 def _settings(record: Record) -> dict[tuple[str, ...], str]:
     """Return the settings of a record by the group that must agree, and their name."""
-    spec, made = record.spec, record.provenance
+    spec = record.spec
     settings: Facts = {
         "grid": "",  # a probe of a sequence leaves it out
         **spec.setting,
@@ -135,8 +135,8 @@ def _settings(record: Record) -> dict[tuple[str, ...], str]:
         "modified": spec.modified,
         "torch": spec.torch,
         "graphics": spec.graphics,
-        "build": made.text("torch"),
-        "matmul": made.text("float32_matmul_precision"),
+        "build": record.made("torch"),
+        "matmul": record.made("float32_matmul_precision"),
     }
     del settings["seed"]
     settings.pop("task", None)

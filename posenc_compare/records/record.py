@@ -100,30 +100,6 @@ def measured(measure: str, task: str) -> str:
 
 
 @dataclass(frozen=True)
-class Provenance:
-    """Where a record was made, as far as it says.
-
-    Attributes:
-        facts: versions, machine, switches and times, by name.
-    """
-
-    facts: Facts
-
-    def text(self, name: str, default: str = "") -> str:
-        """Return a fact as text."""
-        return str(self.facts.get(name, default))
-
-    def with_facts(self, **facts: Scalar) -> "Provenance":
-        """Return it with more facts."""
-        return Provenance({**self.facts, **facts})
-
-    @property
-    def seconds(self) -> float:
-        """Return how long the cell took; 0 if it does not say."""
-        return cast("float", self.facts.get("seconds", 0))
-
-
-@dataclass(frozen=True)
 class Record:
     """What came of one cell.
 
@@ -141,7 +117,7 @@ class Record:
         rows: the numbers, for tables.
         arrays: by name, for plots.
         corpus: facts of the text; empty for none.
-        provenance: where it was made.
+        provenance: versions, machine, switches and times, by name.
         settings: that tell its label apart from others, as `name=value`.
     """
 
@@ -158,7 +134,7 @@ class Record:
     rows: tuple[Row, ...] = ()
     arrays: dict[str, Array] = field(default_factory=dict)
     corpus: Facts = field(default_factory=dict)
-    provenance: Provenance = Provenance({})
+    provenance: Facts = field(default_factory=dict)
     settings: tuple[str, ...] = ()
 
     @property
@@ -176,6 +152,15 @@ class Record:
     def measured(self) -> str:
         """Return its measure, with the task if that is not language."""
         return measured(self.measure, self.task)
+
+    def made(self, name: str) -> str:
+        """Return a fact of the provenance as text; "" if it does not say."""
+        return str(self.provenance.get(name, ""))
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the cell took; 0 if it does not say."""
+        return cast("float", self.provenance.get("seconds", 0))
 
     @property
     def repeatable_rows(self) -> list[Row]:
@@ -199,7 +184,7 @@ class Record:
             "rows": [asdict(row) for row in self.rows],
             "arrays": {**self.arrays},
             "corpus": {**self.corpus} or None,
-            "provenance": {**self.provenance.facts},
+            "provenance": {**self.provenance},
         }
 
     @classmethod
@@ -212,7 +197,6 @@ class Record:
         given = dict(parse(body, dict, "record"))
         if given.get("corpus", ABSENT) is None:
             given["corpus"] = {}
-        given["provenance"] = {"facts": given.get("provenance")}
         try:
             record = parse(given, cls, "record")
         except RecursionError as error:
@@ -222,7 +206,7 @@ class Record:
         if unknown := names - record.quantities.keys():
             raise ValueError(f"rows of a quantity without facts: {min(unknown)}")
         for name in COUNTED:
-            value = record.provenance.facts.get(name, 0)
+            value = record.provenance.get(name, 0)
             parse(value, float, f"record.provenance.{name}")
         setting = record.spec.setting
         parse(setting.get("seed"), int, "record.spec.setting.seed")

@@ -78,7 +78,7 @@ def newest(records: Iterable[Record], current: Collection[str] = ()) -> list[Rec
     for record in records:
         row, code = _table_row(record), _code(record)
         made = record.status != "lost", record.key in current, record.spec.numbers
-        found = *made, record.provenance.text("started"), code
+        found = *made, record.made("started"), code
         last[row] = max(last.get(row, found), found)
     return [r for r in records if last[_table_row(r)][-1] == _code(r)]
 

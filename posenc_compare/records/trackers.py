@@ -125,7 +125,7 @@ def track_record(tracker: Tracker, record: Record) -> None:
         "measure": record.measured,
         "status": record.status,
         "error": record.error,
-        "seconds": record.provenance.seconds,
+        "seconds": record.seconds,
     }
     tracker.start(name, settings)
     losses = record.arrays.get(LOSS)

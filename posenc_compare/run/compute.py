@@ -32,7 +32,7 @@ from posenc_compare.measures.measure import Measure, Row
 from posenc_compare.measures.probe import Probe
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.quantities import ONE_LAYER, Array, Curve, joined
-from posenc_compare.records.record import Facts, Provenance, Record
+from posenc_compare.records.record import Facts, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.run.provenance import provenance
@@ -78,7 +78,7 @@ def compute(cell: Cell, progress: Progress) -> Record:
         "checkpoints_refused": "; ".join(progress.checkpoints.refused),
         "peak_memory_bytes": peak,
     }
-    return replace(record, provenance=Provenance({**facts, **provenance(cell)}))
+    return replace(record, provenance={**facts, **provenance(cell)})
 
 
 def _measured(record: Record, cell: Cell, progress: Progress) -> Record:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from posenc_compare.errors import StoreError
 from posenc_compare.records.cells import Cell, plugins_of
-from posenc_compare.records.record import Facts, Provenance, Record
+from posenc_compare.records.record import Facts, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES, order_of
@@ -288,9 +288,9 @@ class Scheduler:
             planned = job.blank.to_json()
             body |= {"key": job.blank.key, **{name: planned[name] for name in PLANNED}}
             record = Record.from_json(body)
-            if not record.provenance.facts:
+            if not record.provenance:
                 raise ValueError("it does not say where it was made")
-            made = record.provenance.with_facts(attempts=job.starts)
+            made = {**record.provenance, "attempts": job.starts}
             record = replace(record, provenance=made)
             if not self.store.fits(record.to_json()):
                 raise ValueError("the record is too long to be read")
@@ -350,7 +350,7 @@ class Scheduler:
             status=status,
             error=one_line(error),
             trace=end.printed,
-            provenance=Provenance(facts),
+            provenance=facts,
         )
 
     def _end(self, worker: Any) -> None:

@@ -152,9 +152,9 @@ def policy(style: str, script: str) -> str:
 
 def _made(records: list[Record]) -> str:
     """Return versions of the package, and the day of the last cell, if records say."""
-    made = {record.provenance.text("posenc_compare") for record in records}
+    made = {record.made("posenc_compare") for record in records}
     versions = ", ".join(sorted(made - {""}))
-    last = max(record.provenance.text("started")[:10] for record in records)
+    last = max(record.made("started")[:10] for record in records)
     return f"posenc-compare {versions}{f'; {last}' if last else ''}"
 
 
@@ -220,7 +220,7 @@ def about_tables(records: list[Record]) -> list[Table]:
             {"numbers": spec.numbers, "torch": spec.torch, "threads": spec.threads}
             for spec in specs
         ],
-        "Machines and times": [record.provenance.facts for record in records],
+        "Machines and times": [record.provenance for record in records],
     }
     for kind, entry in SETTINGS.entries().items():
         settings = [spec.setting for spec in specs if spec.kind == kind]
@@ -240,7 +240,7 @@ def _schemes(records: list[Record]) -> Table:
     rows: list[list[str | Cell]] = []
     for label in by_family_of(families, behind):
         some = behind[label]
-        seconds = sum(record.provenance.seconds for record in some)
+        seconds = sum(record.seconds for record in some)
         facts = [label, families[label], some[0].source, coverage(some)]
         rows.append([*facts, number(seconds) if seconds else ""])
     return Table("Schemes", ["scheme", "family", "paper", "cells", "seconds"], rows)

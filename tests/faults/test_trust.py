@@ -384,7 +384,7 @@ def test_a_checkpoint_that_does_not_fit_is_not_used(
     plant(folder, step, tensors)
     again = compute(training, Progress(checkpoints=Checkpoints(folder)))
     assert again.rows == whole.rows
-    facts = again.provenance.facts
+    facts = again.provenance
     assert facts["resumed_from_step"] == 0
     assert str(facts["checkpoints_refused"]).startswith("checkpoint")
 
