@@ -11,6 +11,7 @@ brackets, as in `randomized:scheme=(rope:base=500)`; brackets hide `,`, `;` and 
 import ast
 import functools
 import inspect
+import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +19,8 @@ from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.errors import ConfigError, PluginError
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import SCHEMES, Entry
+from posenc_compare.source.files import OURS
 from posenc_compare.source.own_code import own_code
 from posenc_compare.validate import check_choice, check_text, number
 
@@ -72,14 +74,14 @@ class Variant:
         """Return the scheme's name and those of all schemes inside, sorted.
 
         A scheme is inside where an option, given or default, stands for it or names
-        it, or where a file behind the scheme builds one of a name that is written out.
+        it, or where the code behind the scheme names it (see `named_in`).
         """
         found: set[str] = set()
         waiting: list[Variant] = [self]
         while waiting:
             variant = waiting.pop()
             found.add(variant.name)
-            names = _built_by(variant.name)
+            names = named_in(SCHEMES.entry(variant.name))
             for key, (kind, default) in _readable_options(variant.name).items():
                 value = variant.options.get(key, default)
                 if kind is str:
@@ -157,11 +159,19 @@ def _option(name: str, option: inspect.Parameter, kind: Any) -> Known:
     )
 
 
-def _built_by(name: str) -> set[str]:
-    """Return the schemes that the code of a scheme builds by their names."""
-    return {
-        n for part in own_code(SCHEMES.entry(name)).statements for n in _names(part)
-    }
+def named_in(entry: Entry) -> set[str]:
+    """Return the words in the code of a registered thing that may name a scheme.
+
+    A thing of this package builds one by `Variant` or `create`. A plugin may name one
+    in ways that nobody can read off: there, the words of all texts count.
+    """
+    statements = own_code(entry).statements
+    if entry.module.split(".")[0] == OURS:
+        return {name for part in statements for name in _names(part)}
+    nodes = (node for part in statements for node in ast.walk(part))
+    values = (node.value for node in nodes if isinstance(node, ast.Constant))
+    whole = (text for text in values if isinstance(text, str) and " " not in text)
+    return {word for text in whole for word in re.split(r"[:;=,+()]", text)}
 
 
 @functools.lru_cache(maxsize=1024)

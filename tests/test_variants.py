@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc_compare.errors import ConfigError, PluginError
-from posenc_compare.records.cells import Cell, cell_of, schemes_of
+from posenc_compare.records.cells import Cell, cell_of
 from posenc_compare.records.record import Spec, parse
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.trial import misspelt, try_options
@@ -352,7 +352,6 @@ def test_what_is_inside_has_the_options() -> None:
 
 def test_all_schemes_inside_count_and_no_others() -> None:
     assert parse_variants(DEEP)[0].schemes == ["alibi", "mix", "randomized", "rope"]
-    assert schemes_of(parse_variants(DEEP)[0]) == parse_variants(DEEP)[0].schemes
     assert parse_variants("randomized:scheme=rope")[0].schemes == ["randomized", "rope"]
     assert Variant("mix").schemes == ["mix", "nope", "rope"]
     given = Variant("mix", {"first": "alibi", "second": "dape"})

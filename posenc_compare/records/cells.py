@@ -5,11 +5,9 @@ their own code, the setting, torch's major and minor version, `NUMBERS`, what wa
 in this package, and the name of a GPU.
 """
 
-import ast
 import functools
 import hashlib
 import importlib.metadata
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +25,7 @@ from posenc_compare.source.edits import shared_edits
 from posenc_compare.source.files import OURS
 from posenc_compare.source.own_code import NUMBERS, own_code
 from posenc_compare.validate import check_choice
-from posenc_compare.variants import Variant
+from posenc_compare.variants import Variant, named_in
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Cell:
             SchemeSpec(
                 self.variant.name,
                 self.variant.options,
-                _code(map(SCHEMES.entry, schemes_of(self.variant))),
+                _code(map(SCHEMES.entry, self.variant.schemes)),
             ),
             MeasureSpec(
                 self.measure,
@@ -111,7 +109,7 @@ def _torch_version() -> str:
 
 def entries_of(cell: Cell) -> list[Entry]:
     """Return what was registered and takes part in a cell."""
-    names = sorted({*schemes_of(cell.variant), *_schemes_beside(cell)})
+    names = sorted({*cell.variant.schemes, *_schemes_beside(cell)})
     return [*map(SCHEMES.entry, names), *_measured_by(cell)]
 
 
@@ -119,42 +117,6 @@ def plugins_of(cell: Cell) -> list[Entry]:
     """Return what takes part in a cell and is not imported by every worker."""
     own = (SCHEMES, MEASURES, TASKS)
     return [e for e in entries_of(cell) if not any(r.owns(e.module) for r in own)]
-
-
-def schemes_of(variant: Variant) -> list[str]:
-    """Return the names of the scheme and of all that may be inside it, sorted.
-
-    Those are the ones that options or calls name and, since a plugin may name one in
-    ways that nobody can read off, those that any text in its code names.
-    """
-    return _with_inside(variant.schemes)
-
-
-def _with_inside(names: Iterable[str]) -> list[str]:
-    """Return schemes with all that their plugins name, sorted."""
-    found: set[str] = set()
-    waiting = set(names)
-    while waiting:
-        found.add(name := waiting.pop())
-        waiting |= _named_in(SCHEMES.entry(name)) - found
-    return sorted(found)
-
-
-def _named_in(entry: Entry) -> set[str]:
-    """Return the schemes that any text in the code of a plugin names, and theirs.
-
-    Options may stand behind a name. What this package holds builds none but those of
-    its options.
-    """
-    texts: set[str] = set()
-    if not entry.module.startswith(f"{OURS}."):
-        nodes = (n for part in own_code(entry).statements for n in ast.walk(part))
-        values = (n.value for n in nodes if isinstance(n, ast.Constant))
-        texts = {value for value in values if isinstance(value, str)}
-    whole = (text for text in texts if " " not in text)
-    names = {word for text in whole for word in re.split(r"[:;=,+()]", text)}
-    named = (Variant(name).schemes for name in names if name in SCHEMES)
-    return {inside for schemes in named for inside in schemes}
 
 
 def _code(entries: Iterable[Entry]) -> str:
@@ -171,4 +133,7 @@ def _measured_by(cell: Cell) -> list[Entry]:
 
 def _schemes_beside(cell: Cell) -> list[str]:
     """Return the schemes that a plugin's measure or task names, as to compare with."""
-    return _with_inside({n for e in _measured_by(cell) for n in _named_in(e)})
+    own = f"{OURS}."
+    plugins = [e for e in _measured_by(cell) if not e.module.startswith(own)]
+    names = {name for e in plugins for name in named_in(e) if name in SCHEMES}
+    return sorted({inside for name in names for inside in Variant(name).schemes})

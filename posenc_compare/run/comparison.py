@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_compare.errors import ConfigError, PluginError
-from posenc_compare.records.cells import Cell, schemes_of, setting_of
+from posenc_compare.records.cells import Cell, setting_of
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import Warn, sound
 from posenc_compare.records.reuse import copy_records, held_by
@@ -269,7 +269,7 @@ def _warn(event: Event) -> None:
 
 def _check_files(variants: list[Variant], measures: list[str]) -> None:
     """Refuse schemes and measures that a worker has no file to import from."""
-    schemes = {name for variant in variants for name in schemes_of(variant)}
+    schemes = {name for variant in variants for name in variant.schemes}
     for registry, names in ((SCHEMES, sorted(schemes)), (MEASURES, measures)):
         for entry in map(registry.entry, names):
             if entry.path is None:
