@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from posenc_compare.errors import ConfigError, CorpusError
 from posenc_compare.settings.setting import (
@@ -10,7 +10,6 @@ from posenc_compare.settings.setting import (
     STDLIB,
     Setting,
     Split,
-    Text,
     register_setting,
 )
 from posenc_compare.validate import check_choice, check_text, check_whole
@@ -85,7 +84,7 @@ class Checkpoint(OfCheckpoint):
         """Return the units of progress of one cell: its lengths."""
         return len(self.test_lengths)
 
-    def resolve(self, load: Callable[..., Text]) -> Self:
+    def resolve(self, load: Callable[..., Any]) -> Self:
         """Return the setting with the hash of its corpus, if that is large enough."""
         text = load(self.corpus, self.test_corpus)
         size, count = BYTES * self.test_lengths[-1], self.seed + 1

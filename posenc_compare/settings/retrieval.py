@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.settings.checkpoint import LONGEST, OfCheckpoint
-from posenc_compare.settings.setting import STDLIB, Text, register_setting
+from posenc_compare.settings.setting import STDLIB, register_setting
 from posenc_compare.validate import check_text, check_whole
 
 FILLERS = ("text", "source", "noise")
@@ -55,7 +55,7 @@ class Retrieval(OfCheckpoint):
         """Return the units of progress of one cell: its texts."""
         return len(self.read_fillers)
 
-    def resolve(self, load: Callable[..., Text]) -> Self:
+    def resolve(self, load: Callable[..., Any]) -> Self:
         """Return the setting with the hashes of its texts."""
         own = "source" in self.read_fillers
         return replace(

@@ -5,7 +5,7 @@ A measure declares the kind of its setting.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from posenc_compare.registry import SETTINGS
 from posenc_compare.settings.canonical import Scalar
@@ -16,20 +16,6 @@ Convolution = Literal["none", "canon", "canon_a", "kv_shift", "peg"]
 Pool = Literal["mean", "class"]
 STDLIB = "stdlib"  # the name of the default corpus
 SEEDS = (1 << 63) - 1  # the largest seed
-
-
-class Text(Protocol):
-    """What a setting asks of a corpus: held-out windows, and batches to train on.
-
-    One that is too small for them raises `CorpusError`.
-    """
-
-    @property
-    def sha256(self) -> str: ...
-
-    def windows(self, split: Split, length: int, total: int) -> object: ...
-
-    def batch(self, size: int, length: int, seed: int, step: int) -> object: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +63,11 @@ class Setting:
         unset = {name for name in self.late if spec[name] == getattr(type(self), name)}
         return {n: v for n, v in spec.items() if n not in {*self.placed, *unset}}
 
-    def resolve(self, load: Callable[..., Text]) -> Self:
+    def resolve(self, load: Callable[..., Any]) -> Self:
         """Return the setting with all that its text decides.
 
-        `load` returns the text at places, or raises `CorpusError` for one too small.
+        `load` returns the `Corpus` at places, which raises `CorpusError` if it is too
+        small.
         """
         return self
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASKS
-from posenc_compare.settings.setting import SEEDS, Setting, Text, register_setting
+from posenc_compare.settings.setting import SEEDS, Setting, register_setting
 from posenc_compare.settings.table import Choices, Network, check_fields
 from posenc_compare.validate import check_choice, check_heads, check_whole
 
@@ -107,7 +107,7 @@ class Training(Network, Setting):
             return sorted({max(1, self.length // 4), *larger})
         return [self.length << i for i in range(self.longest.bit_length())]
 
-    def resolve(self, load: Callable[..., Text]) -> Self:
+    def resolve(self, load: Callable[..., Any]) -> Self:
         """Return the setting with the hash of its corpus, if that is large enough."""
         if not self.reads_corpus:
             return self
