@@ -28,10 +28,10 @@ from posenc_compare.variants import parse_variants
 SPREAD = np.array([-1.0, 1.0, -2.0, 2.0, -3.0, 3.0])
 EDGE = float(half_width(SPREAD))
 BETTER = Claim(Score("a"), Score("b"))
-AGREES = Outcome(BETTER, SPREAD + 9, 0.03125)
-DISAGREES = Outcome(BETTER, SPREAD - 9, 0.03125)
-NEITHER = Outcome(BETTER, SPREAD, 1.0)
-ABSENT = Outcome(BETTER, SPREAD[:0], np.nan)
+AGREES = Outcome(SPREAD + 9, 0.03125, BETTER)
+DISAGREES = Outcome(SPREAD - 9, 0.03125, BETTER)
+NEITHER = Outcome(SPREAD, 1.0, BETTER)
+ABSENT = Outcome(SPREAD[:0], np.nan, BETTER)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,13 @@ def test_one_claim_that_disagrees_decides(found: list[Outcome], word: str) -> No
 def test_the_table_says_source_and_verdict() -> None:
     one = PublishedOrder("a says", "a paper", "a,b", (BETTER,))
     table = order_table("name", one, [AGREES])
-    assert table.title == "name (6 seeds, 95% intervals of paired differences)"
+    about = "6 seeds, 95% intervals of paired differences; * p ≤ 0.05"
+    assert table.title == f"name ({about})"
     claim = "a: bits per byte at 1 L is better than b: bits per byte at 1 L"
-    assert table.body == [[claim, f"9.000 ± {EDGE:.3f}", "0.031", "agrees"]]
+    assert table.body == [[claim, f"9.000 ± {EDGE:.3f}, p 0.031 *", "agrees"]]
     assert table.lines == ("published: a says (a paper)", "verdict: agrees")
     (row,) = order_table("name", one, [ABSENT]).body
-    assert row[1:] == ["n/a", "", "not measured"]
+    assert row[1:] == ["n/a", "not measured"]
 
 
 GAPS = {  # by seed; in their p values one claim, two and all three differ
@@ -95,9 +96,8 @@ def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
     gaps = [np.array(GAPS[label]) for label in "bdcddd"]
     gaps[4] = 50 * gaps[4]
     for outcome, gap in zip(found, gaps, strict=True):
-        assert outcome.differences == pytest.approx(gap)
+        assert outcome.values == pytest.approx(gap)
         assert outcome.mean == pytest.approx(gap.mean())
-        assert outcome.half_width == pytest.approx(half_width(gap))
     table = np.full((2, 7), np.nan)
     table[0], table[1, :6] = gaps[0], gaps[2]
     together = adjusted_p_of(table)
@@ -126,7 +126,7 @@ def test_each_score_has_its_own_task_and_ranks_are_over_all() -> None:
     found = outcomes(order, labelled(bodies))
     # Ranks of b are 1 and 2, those of a 3 and 1.
     for outcome, gap in zip(found, (3 / 4 - 2 / 3, 0.0 - 0.9), strict=True):
-        assert outcome.differences == pytest.approx([gap] * 6)
+        assert outcome.values == pytest.approx([gap] * 6)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_interval_may_reach_the_margin(
 ) -> None:
     pair = Score("a"), Score("b")
     found = [
-        Outcome(Claim(*pair, kind, margin), SPREAD + mean, np.nan).verdict
+        Outcome(SPREAD + mean, np.nan, Claim(*pair, kind, margin)).verdict
         for kind in ("alike", "no worse")
     ]
     assert found == [alike, no_worse]
@@ -155,7 +155,7 @@ def test_an_interval_may_reach_the_margin(
 def test_an_interval_that_ends_at_the_margin_does_not_disagree(kind: Any) -> None:
     margin = 9 - half_width(SPREAD - 9)
     claim = Claim(Score("a"), Score("b"), kind, margin)
-    assert Outcome(claim, SPREAD - 9, np.nan).verdict == "not separable"
+    assert Outcome(SPREAD - 9, np.nan, claim).verdict == "not separable"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_claim_of_better_goes_by_its_p_value(
     p: float, mean: float, verdict: str
 ) -> None:
     claim = Claim(Score("a"), Score("b"))
-    outcome = Outcome(claim, SPREAD + mean, p)
+    outcome = Outcome(SPREAD + mean, p, claim)
     assert (outcome.mean, outcome.verdict) == (pytest.approx(mean), verdict)
 
 

@@ -13,11 +13,11 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
 from posenc_compare.settings.canonical import Body
-from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.differences import Difference
+from posenc_compare.show.format import Table
 from posenc_compare.show.frame import by_scheme
 from posenc_compare.show.tasks import by_task, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL, half_width
@@ -83,36 +83,21 @@ class PublishedOrder:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Difference):
     """What became of a claim.
 
-    Attributes:
-        claim: the statement.
-        differences: by seed, above 0 where the first score is the better.
-        p: adjusted for all claims of the order that say `better`; NaN for too few seeds
-            and for the others, which go by their intervals.
+    Differences are above 0 where the first score is the better. `p` is adjusted for all
+    claims of the order that say `better`; NaN for the others, which go by intervals.
     """
 
     claim: Claim
-    differences: NDArray[np.float64]
-    p: float
-
-    @property
-    def mean(self) -> float:
-        """Return the mean difference; NaN without a seed."""
-        return float(self.differences.mean()) if len(self.differences) else math.nan
-
-    @property
-    def half_width(self) -> float:
-        """Return the half width of its 95 % interval."""
-        return half_width(self.differences)
 
     @property
     def verdict(self) -> str:
         """Return whether the claim agrees with the records, disagrees or neither."""
-        if not len(self.differences):
+        if not len(self.values):
             return VERDICTS[3]
-        margin, width = self.claim.margin, self.half_width
+        margin, width = self.claim.margin, half_width(self.values)
         match self.claim.kind:
             case "better":
                 agrees = self.p <= ALPHA and self.mean > 0
@@ -128,20 +113,21 @@ class Outcome:
 
 def outcomes(order: PublishedOrder, records: list[Record]) -> list[Outcome]:
     """Return what becomes of every claim of an order."""
-    tasks, signs = by_task(records), _signs(records)
-    gaps = []
+    tasks, gaps = by_task(records), []
+    better = {n: q.better for record in records for n, q in record.quantities.items()}
     for claim in order.claims:
         first, second = (
             pd.Series(_values(score, tasks), dtype="float64")
             for score in (claim.first, claim.second)
         )
-        gaps.append(signs.get(claim.first.quantity, 1) * (first - second))
+        lower = better.get(claim.first.quantity) == "lower"
+        gaps.append(second - first if lower else first - second)
     table = pd.DataFrame(gaps).sort_index(axis=1).to_numpy()
     tested = [claim.kind == "better" for claim in order.claims]
     p = np.full(len(table), math.nan)
     p[tested] = adjusted_p_of(table[tested])
     return [
-        Outcome(claim, row[np.isfinite(row)], float(one))
+        Outcome(row[np.isfinite(row)], float(one), claim)
         for claim, row, one in zip(order.claims, table, p, strict=True)
     ]
 
@@ -161,34 +147,18 @@ def verdict(found: Iterable[Outcome]) -> str:
 
 def order_table(name: str, order: PublishedOrder, found: list[Outcome]) -> Table:
     """Return a table with a row for each claim."""
-    seeds = max((len(outcome.differences) for outcome in found), default=1)
-    rows = [
-        [
-            str(outcome.claim),
-            Cell(
-                outcome.mean if len(outcome.differences) else None,
-                outcome.half_width,
-                len(outcome.differences),
-            ),
-            "" if math.isnan(outcome.p) else f"{outcome.p:.3f}",
-            outcome.verdict,
-        ]
-        for outcome in found
-    ]
+    seeds = max((len(outcome.values) for outcome in found), default=1)
+    rows = [[str(one.claim), one.cell(), one.verdict] for one in found]
     lines = [f"published: {order.says} ({order.source})", f"verdict: {verdict(found)}"]
+    intervals = f"{LEVEL:.0%} intervals of paired differences"
     return Table(
-        f"{name} ({seeds} seeds, {LEVEL:.0%} intervals of paired differences)",
-        ["claim", "ours", "p", "verdict"],
+        name,
+        ["claim", "ours", "verdict"],
         rows,
         seeds,
-        (*lines, *([order.why] if order.why else [])),
+        (*lines, *filter(None, [order.why])),
+        note=f"{seeds} seeds, {intervals}; * p ≤ {ALPHA:g}",
     )
-
-
-def _signs(records: list[Record]) -> dict[str, int]:
-    """Return 1 for quantities of which the greater number is better, else -1."""
-    better = {n: q.better for record in records for n, q in record.quantities.items()}
-    return {name: -1 if end == "lower" else 1 for name, end in better.items()}
 
 
 def _values(score: Score, tasks: Mapping[str, list[Record]]) -> dict[int, float]:
