@@ -19,7 +19,7 @@ from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Floats, Mean
 from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.setting import texts_of, training_of
-from posenc_compare.show.tables import by_x, without_number, without_result
+from posenc_compare.show.tables import by_x, without_result
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
@@ -99,7 +99,8 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
         other_text = {k for k, own in texts.items() if own != texts.get(baseline)}
         for title, quantity, columns in _outcomes(some):
             better = quantity.better
-            seeds = [c.means[baseline].n for c in columns if baseline in c.means]
+            own = [c.means[baseline] for c in columns if baseline in c.means]
+            seeds = [mean.n for mean in own if mean.quantity]  # which failures lack
             families = {k: mean.family for c in columns for k, mean in c.means.items()}
             labels = by_family_of(families, families.keys() - {baseline})
             if labels and seeds:
@@ -112,15 +113,9 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                     [[label, *(column[label] for column in cells)] for label in labels],
                     max(seeds),
                     (
-                        f"{better} is better; p: step-down max-T test of all schemes "
-                        f"against the baseline, adjusted within a column; "
-                        f"* p ≤ {ALPHA:g}",
-                        *_without_baseline(columns, baseline),
-                        *_without_p(cells),
-                        *without_number(
-                            [one for one in some if one.measure == columns[0].measure],
-                            [baseline, *labels],
-                        ),
+                        f"{better} is better; p, from {FEWEST} common seeds on: "
+                        f"step-down max-T test of all schemes against the baseline, "
+                        f"adjusted within a column; * p ≤ {ALPHA:g}",
                     ),
                     note=f"with half width of its {LEVEL:.0%} interval; seeds that are "
                     "better; p",
@@ -149,10 +144,12 @@ def _outcomes(records: list[Record]) -> Iterator[tuple[str, Quantity, list[Colum
         if isinstance(view, Curve):
             own = frame.of_quantity(means, measure, name)
             named = [(m.scheme, m) for m in frame.rows_of(own[own["case"] == ""])]
-            columns = by_x(measure, named, quantity.better)
+            failed = frame.of_quantity(means, measure, "")
+            columns = by_x(measure, named, quantity.better, failed)
             yield f"{quantity.heading} by {quantity.x}", quantity, columns
         elif isinstance(view, Headline):
-            own = frame.by_scheme(frame.of_headline(means, measure, view))
+            own = frame.by_scheme(frame.of_quantity(means, measure, ""))
+            own |= frame.by_scheme(frame.of_headline(means, measure, view))
             yield quantity.heading, quantity, [Column(quantity.heading, measure, own)]
 
 
@@ -165,38 +162,17 @@ def _cells(
 ) -> dict[str, Cell]:
     """Return every scheme's cell in a column; of schemes of another text, a reason."""
     means = column.means
+    if baseline not in means or not means[baseline].n:
+        return dict.fromkeys(labels, Cell(note=f"{baseline} has no number"))
     found = {k: Cell(note=means[k].note if k in means else "") for k in labels}
     found |= {k: Cell(note="of another text") for k in other_text & found.keys()}
     known = [k for k in labels if k in means and means[k].n and k not in other_text]
-    if baseline in means and means[baseline].n:
-        compared = differences(means[baseline], [means[k] for k in known])
-        for label, one in zip(known, compared, strict=True):
-            found[label] = Cell(note="no common seed")
-            if len(one.values):
-                found[label] = one.cell(better)
+    compared = differences(means[baseline], [means[k] for k in known])
+    for label, one in zip(known, compared, strict=True):
+        found[label] = Cell(note="no common seed")
+        if len(one.values):
+            found[label] = one.cell(better)
     return found
-
-
-def _without_baseline(columns: list[Column], baseline: str) -> list[str]:
-    """Return a line on the columns where the baseline has no number, if any."""
-    reasons: dict[str, list[str]] = {}
-    for column in columns:
-        mean = column.means.get(baseline)
-        if mean is None or not mean.n:
-            note = mean.note if mean else "not measured"
-            reasons.setdefault(note, []).append(column.name)
-    parts = [f"at {', '.join(names)} ({note})" for note, names in reasons.items()]
-    return [f"n/a: {baseline} has no number {'; '.join(parts)}"] if parts else []
-
-
-def _without_p(columns: list[dict[str, Cell]]) -> list[str]:
-    """Return a line on the schemes with too few seeds for a test, if any has."""
-    counts = {k: [column[k].n for column in columns] for k in sorted(columns[0])}
-    few = [k for k, some in counts.items() if any(0 < n < FEWEST for n in some)]
-    if few and max(map(max, counts.values())) < FEWEST:
-        return [f"no p, for {FEWEST} seeds are needed"]
-    line = f"no p in columns with fewer than {FEWEST} common seeds: {', '.join(few)}"
-    return [line] if few else []
 
 
 def rank_table(records: Iterable[Record], own: str) -> Table:
