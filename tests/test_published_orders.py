@@ -259,5 +259,6 @@ def test_the_command_trains_and_gives_a_verdict(posenc: Command, tmp_path) -> No
 def test_without_a_name_the_command_lists_the_orders(posenc: Command) -> None:
     done = posenc("reproduce", "--format", "md")
     assert done.returncode == 0
-    _, _, *rows = done.stdout.splitlines()
+    title, _, _, _, *rows = done.stdout.splitlines()
+    assert title == "**Published rankings**"
     assert [row.split()[1] for row in rows] == [*ORDERS]

@@ -47,7 +47,7 @@ def check(
         rows += [[variant.label, *_row(outcome)] for outcome in outcomes]
         bad += counts["failed"]
     if not as_table:
-        show("", ["scheme", *head], rows, format)
+        show("Checks", ["scheme", *head], rows, format)
     if bad:
         say(f"{bad} {'check' if bad == 1 else 'checks'} failed")
     return int(bool(bad))

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posenc_compare.records.sanitize import clean
 
@@ -55,71 +55,51 @@ def tell(text: str) -> None:
 
 
 def show(
-    title: str, head: list[str], body: Sequence[Sequence[object]], format: str = "table"
+    title: str, head: list[str], body: Sequence[list[Any]], format: str = "table"
 ) -> None:
-    """Print one table.
+    """Print one table of texts and numbers as table, json, csv, md or tex."""
+    from posenc_compare.show.format import Table
 
-    `format` is table, json, csv, md or tex. The title stands above a `table` only.
-    """
-    from posenc_compare.show.format import markdown_table
-
-    title, body = clean(title), clean(body)
-    if format == "json":
-        _print_json([dict(zip(head, row, strict=True)) for row in body])
-    elif format == "csv":
-        from posenc_compare.show.format import csv_text
-
-        print(csv_text(head, body), end="")
-    elif format == "md":
-        print(markdown_table(head, body))
-    elif format == "tex":
-        from posenc_compare.show.latex import latex_table
-
-        print(latex_table(head, body))
+    if format in NUMBERS:
+        _print_numbers(head, clean([*body]), format)
     else:
-        _print_rich(title, head, body)
+        rows = [[clean(str(cell)) for cell in row] for row in body]
+        show_tables([Table(clean(title), head, rows)], format)
 
 
-def show_parts(parts: "Iterable[Table]", format: str) -> None:
+def show_tables(
+    tables: "Iterable[Table]", format: str, frame: "DataFrame | None" = None
+) -> None:
     """Print tables one after another, with the lines beneath each.
 
-    `format` is table, md or tex.
+    JSON and CSV hold every number of `frame`; a missing one is null or empty.
     """
-    from posenc_compare.show.format import as_markdown
-    from posenc_compare.show.latex import as_latex
+    from posenc_compare.show.format import as_markdown, cells_of
 
-    if format == "md":
-        print(as_markdown(parts), end="")
+    if format in NUMBERS and frame is not None:
+        _print_numbers([*frame.columns], cells_of(frame), format)
+    elif format == "md":
+        print(as_markdown(tables), end="")
     elif format == "tex":
-        print(as_latex(parts), end="")
+        from posenc_compare.show.latex import as_latex
+
+        print(as_latex(tables), end="")
     else:
-        for part in parts:
-            body = clean(part.body)
-            _print_rich(clean(part.title), part.head, body, part.lines, part.best)
+        for table in tables:
+            _print_rich(table)
 
 
-def show_numbers(frame: "DataFrame", format: str) -> None:
-    """Print every number of a table as JSON or CSV; a missing one is null or empty."""
-    from posenc_compare.show.format import as_csv
+def _print_numbers(head: list[str], body: list[list[object]], format: str) -> None:
+    from posenc_compare.show.format import csv_text
 
     if format == "csv":
-        print(as_csv(frame), end="")
+        print(csv_text(head, body), end="")
     else:
-        rows = frame.astype(object).where(frame.notna(), None)
-        _print_json(rows.to_dict(orient="records"))
+        rows = [dict(zip(head, row, strict=True)) for row in body]
+        print(json.dumps(rows, indent=2))
 
 
-def _print_json(rows: Sequence[object]) -> None:
-    print(json.dumps(rows, indent=2))
-
-
-def _print_rich(
-    title: str,
-    head: list[str],
-    body: Sequence[Sequence[object]],
-    lines: Sequence[str] = (),
-    best: "Places" = frozenset(),
-) -> None:
+def _print_rich(table: "Table") -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -127,15 +107,15 @@ def _print_rich(
     # there.
     width = None if sys.stdout.isatty() else 200
     console = Console(width=width, highlight=False)
-    console.print(Text(title, style="bold"))
-    console.print(_rich_table(head, body, best))
-    for line in lines:
+    console.print(Text(clean(table.title), style="bold"))
+    console.print(_rich_table(table.head, clean(table.body), table.best))
+    for line in table.lines:
         console.print(Text(clean(line)))
     console.print()
 
 
 def _rich_table(
-    head: list[str], body: Sequence[Sequence[object]], best: "Places" = frozenset()
+    head: list[str], body: list[list[str]], best: "Places" = frozenset()
 ) -> "RichTable":
     from rich.cells import cell_len
     from rich.table import Table
@@ -143,13 +123,13 @@ def _rich_table(
 
     crowded = len(head) > CROWDED
     table = Table(box=None, pad_edge=not crowded, collapse_padding=crowded)
-    widest = max(cell_len(str(row[0])) for row in [head, *body])
+    widest = max(cell_len(row[0]) for row in [head, *body])
     for i, name in enumerate(head):
         width = min(FIRST, widest) if i == 0 else None
         table.add_column(Text(name, style="bold"), width=width, overflow="fold")
     for i, row in enumerate(body):
         styles = ("bold" if (i, j) in best else "" for j in range(len(row)))
-        table.add_row(*map(Text, map(str, row), styles))
+        table.add_row(*map(Text, row, styles))
     return table
 
 

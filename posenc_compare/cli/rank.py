@@ -13,7 +13,7 @@ import typer
 
 from posenc_compare.cli.check import checked, schemes_in
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import progress, say, say_stopped, show_parts
+from posenc_compare.cli.console import progress, say, say_stopped, show_tables
 from posenc_compare.cli.options import with_options
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.sanitize import SHORT, clean
@@ -139,7 +139,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     card = scorecard(made)
     failed = without_result([r for r in own if r.label in placed])
     tables = [*filter(None, [card]), *places.values(), *failed]
-    show_parts(tables, format)
+    show_tables(tables, format)
     written = write_tables(made, out, tables)
     _write(every, places, placed, out, written)
     for label, count in bad.items():

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posenc_compare.cli.console import show, show_parts, tell
+from posenc_compare.cli.console import show, show_tables, tell
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import near
 
@@ -66,7 +66,7 @@ def recommend(
         named = [record for record in known if record.label in words | {"nope"}]
         tell("Scores in the preset quick: networks of 64 channels, 32 bytes of text.")
         tell("The advice rests on longer training and published work, not on these.")
-        show_parts(filter(None, [scorecard(named)]), "table")
+        show_tables(filter(None, [scorecard(named)]), "table")
         names = {record.spec.scheme.name for record in known}
         if lacking := [x for x in first - labels if x.partition(":")[0] in names]:
             tell(f"The preset quick has no record of {', '.join(sorted(lacking))}.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import progress, say, show, show_parts
+from posenc_compare.cli.console import progress, say, show, show_tables
 from posenc_compare.cli.options import WORK, with_options
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import Work
@@ -82,5 +82,5 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
         failed += len(results.failed)
         records = [*map(without_settings, results.records)]  # rankings name no settings
         tables.append(order_table(name, order, outcomes(order, records)))
-    show_parts(tables, format)
+    show_tables(tables, format)
     return int(failed > 0)

@@ -14,11 +14,11 @@ from posenc_compare.cli.console import (
     say_how_to_go_on,
     say_stopped,
     show,
-    show_parts,
+    show_tables,
 )
 from posenc_compare.cli.list import report_broken
 from posenc_compare.cli.options import COMMON, WORK, Format, with_options
-from posenc_compare.cli.table import show_tables
+from posenc_compare.cli.table import what_to_show
 from posenc_compare.registry import SCHEMES
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import TABLE, Work
@@ -133,7 +133,7 @@ def run_comparison(
     if stopped_by and stopped_by != "fail_fast":
         table = scorecard(recorded())
         if table and format not in NUMBERS:
-            show_parts([table], format)
+            show_tables([table], format)
         say_stopped(comparison, store, stopped_by)
         return 130
     counts = _show_results(comparison, store, format)
@@ -173,10 +173,8 @@ def _show_results(
     keys = set(comparison.keys)
     records = label_settings([r for r in found if r.key in keys], lambda line: None)
     card = scorecard(records) if format not in NUMBERS else None
-    if card:
-        show_parts([card], format)
-    else:
-        show_tables(records, format)
+    frame, tables = (None, [card]) if card else what_to_show(records, format)
+    show_tables(tables, format, frame)
     # This call reports settings that differ.
     everything = label_settings(Selection().of(found, say, keys), say)
     shown = {record.key for record in everything}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc_compare.cli.console import NUMBERS, say, show_numbers, show_parts
+from posenc_compare.cli.console import NUMBERS, say, show_tables
 from posenc_compare.cli.options import (
     Folders,
     Format,
@@ -71,8 +71,8 @@ def table(
         elif baseline:
             tables = baseline_tables(records, baseline)
         else:
-            frame, tables = _shown(records, format)
-    _show(frame, tables, format)
+            frame, tables = what_to_show(records, format)
+    show_tables(tables, format, frame)
     for path in write_tables(records, out, tables or None) if out else ():
         say(f"wrote {path}")
 
@@ -93,28 +93,16 @@ def _check(baseline: str, by: str, format: Format, *, predict: bool) -> None:
         )
 
 
-def _shown(
+def what_to_show(
     records: "list[Record]", format: str
 ) -> "tuple[DataFrame | None, list[Table]]":
-    """Return the numbers or the tables of records, whichever the format shows."""
+    """Return the means of records, or their tables, whichever the format shows."""
     from posenc_compare.show.frame import summary
     from posenc_compare.show.tables import all_tables
 
     if format in NUMBERS:
         return summary(records), []
     return None, all_tables(records)
-
-
-def show_tables(records: "list[Record]", format: str) -> None:
-    """Print the tables of records; as JSON or CSV, the means and intervals of all."""
-    _show(*_shown(records, format), format)
-
-
-def _show(frame: "DataFrame | None", tables: "list[Table]", format: str) -> None:
-    if frame is not None and format in NUMBERS:
-        show_numbers(frame, format)
-    else:
-        show_parts(tables, format)
 
 
 def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Table]":

@@ -136,8 +136,12 @@ def markdown(text: str) -> str:
 
 def as_csv(frame: "DataFrame") -> str:
     """Return a frame as CSV; a missing number is an empty cell."""
-    cells = frame.astype(object).where(frame.notna(), None)
-    return csv_text(list(frame.columns), cells.to_numpy().tolist())
+    return csv_text([*frame.columns], cells_of(frame))
+
+
+def cells_of(frame: "DataFrame") -> list[list[object]]:
+    """Return the rows of a frame; a missing number is None."""
+    return frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
 
 
 def csv_text(head: list[str], body: Iterable[Iterable[object]]) -> str:
