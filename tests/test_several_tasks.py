@@ -310,21 +310,6 @@ def test_a_task_states_sizes_for_claims_alone(tmp_path: Path) -> None:
     assert (given.length, given.steps) == (64, facts["steps"])
 
 
-@pytest.mark.parametrize("task", TASKS.select("all"))
-def test_a_table_states_the_grids_of_a_task_on_a_grid(task: str) -> None:
-    (training,) = settle({"tasks": task, "length": 48, "longest": 4}, "cpu").trainings
-    made, said = curve("rope", [1.0, 1.0], task=task), []
-    for point, length in zip(made["rows"], training.test_lengths, strict=False):
-        point["x"] = length
-        if TASKS.entry(task).facts["axes"] == 2:
-            places: Any = TASKS.get(task)(training).test(length).positions
-            rows, columns = (places.amax(dim=0) + 1).tolist()
-            said.append(f"{length} = {rows} x {columns}")
-    (table,) = display_tables(labelled([made]))
-    found = [line for line in table.lines if "grid" in line]
-    assert found == [f"tokens on a grid: {', '.join(said)}"] * bool(said)
-
-
 def test_schemes_of_two_axes_join_a_task_of_two() -> None:
     asked: dict[str, Any] = {"tasks": "copy,grid_lookup", "seeds": 1}
     planned = plan_comparison("rope,rope_2d", "extrapolation", **asked)

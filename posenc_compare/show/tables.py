@@ -32,13 +32,7 @@ from posenc_compare.show.ranking import Column
 from posenc_compare.show.retrieval import retrieval_tables
 from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import SEVERAL, coverage, sizes_untrained, texts_of
-from posenc_compare.show.tasks import (
-    AREA,
-    by_task,
-    grid_lines,
-    prefix,
-    reciprocal_ranks,
-)
+from posenc_compare.show.tasks import AREA, by_task, prefix, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL
 from posenc_compare.validate import check_folder
 
@@ -186,10 +180,7 @@ class Part:
         columns = by_x(measure, named, self.better(view), failed, floors)
         labels = {one.label for one in self.records if one.measure == measure}
         rows = {label for label, mean in named if mean.n} | labels - {*read["scheme"]}
-        lines = _reasons(named, rows)
-        if view.quantity.x.startswith("test length"):
-            lines += grid_lines(self.records[0].task, sorted({m.x for _, m in named}))
-        return self.shown(" by", view, columns, rows, lines)
+        return self.shown(" by", view, columns, rows, _reasons(named, rows))
 
     def by_case(self, view: ByCase, measure: str, read: Frame) -> list[Table]:
         """Return the table of the cases of a quantity, if it has columns.

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from posenc_compare.records.record import Record
-from posenc_compare.registry import TASKS
 from posenc_compare.show import frame
 from posenc_compare.show.frame import Frame
 from posenc_compare.show.ranking import twins
@@ -16,7 +15,6 @@ from posenc_compare.stats.rounding import levelled
 
 FIRST = "language"  # of several tasks
 AREA = "accuracy_area"  # the quantity that ranks go by
-LARGEST = 1 << 20  # cells of a grid that is named
 
 
 def by_task(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -31,21 +29,6 @@ def by_task(records: Iterable[Record]) -> dict[str, list[Record]]:
 def prefix(task: str) -> str:
     """Return what stands before a title to say of which task it is."""
     return "" if task == FIRST else f"{task}: "
-
-
-def grid_lines(task: str, lengths: Iterable[float]) -> list[str]:
-    """Return a line with rows and columns of the test lengths, if a task has a grid.
-
-    Grids of the tasks of this package are as square as their numbers of cells allow.
-    """
-    facts, _ = TASKS.listed(plugins=False).get(task, ({}, ""))
-    if facts.get("axes") != 2:
-        return []
-    grids = []
-    for cells in (int(x) for x in lengths if 0 < x <= LARGEST and x % 1 == 0):
-        rows = next(n for n in range(math.isqrt(cells), 0, -1) if cells % n == 0)
-        grids.append(f"{cells} = {rows} x {cells // rows}")
-    return [f"tokens on a grid: {', '.join(grids)}"] if grids else []
 
 
 def reciprocal_ranks(
