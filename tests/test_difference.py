@@ -114,3 +114,12 @@ def test_options_make_another_question() -> None:
         (False, True),
         (True, False),
     ]
+
+
+def test_cells_of_other_settings_are_compared_after_those_of_the_same() -> None:
+    one, other = record(seed=1), record(seed=1, dtype="float32")
+    assert [*paired([one], [other])] == [(one, other)]
+    assert difference(one, other)[0] == "setting.dtype: float64 and float32"
+    assert (one, one) in paired([one], [other, one])
+    far = record(seed=2, dtype="float32")
+    assert [*paired([one], [far])] == [(one, None), (None, far)]

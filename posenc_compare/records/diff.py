@@ -28,21 +28,30 @@ def same_cell(record: Record) -> bytes:
 def paired(
     one: Iterable[Record], other: Iterable[Record]
 ) -> Iterator[tuple[Record | None, Record | None]]:
-    """Yield each record of two folders once, beside one that answers the same question.
+    """Yield each record of two folders once, beside the one that is most like it.
 
-    A question may have several records, as of other code or threads. Those of one key
-    are pairs, and the others in their order. One that is left over stands beside None.
+    Records of one key are pairs. Then, in their order, those that answer the same
+    question, and those of one scheme, measure, task and seed under other settings. One
+    that is left over stands beside None.
     """
     left, right = ({record.key: record for record in side} for side in (one, other))
-    for key in left.keys() & right.keys():
-        yield left.pop(key), right.pop(key)
-    rest: dict[bytes, list[Record]] = defaultdict(list)
-    for record in right.values():
-        rest[same_cell(record)].append(record)
-    for record in left.values():
-        same = rest[same_cell(record)]
-        yield record, same.pop(0) if same else None
-    yield from ((None, record) for same in rest.values() for record in same)
+    for alike in (lambda record: record.key, same_cell, _same_scheme):
+        rest: dict[str | bytes, list[Record]] = defaultdict(list)
+        for record in right.values():
+            rest[alike(record)].append(record)
+        for record in list(left.values()):
+            if same := rest[alike(record)]:
+                yield left.pop(record.key), right.pop(same.pop(0).key)
+    yield from ((record, None) for record in left.values())
+    yield from ((None, record) for record in right.values())
+
+
+def _same_scheme(record: Record) -> bytes:
+    """Return the scheme, measure, task and seed of a record."""
+    scheme = record.spec.scheme
+    return canonical(
+        [[scheme.name, scheme.options], record.measure, record.task, record.spec.seed]
+    )
 
 
 def result(record: Record) -> bytes:
