@@ -290,21 +290,6 @@ def test_positions_are_drawn_while_a_model_trains_alone(llama: Any) -> None:
         llama.eval()
 
 
-def test_sines_first_is_seen_where_no_small_copy_can_be_built(monkeypatch: Any) -> None:
-    def fails(*_: object) -> None:
-        raise ValueError
-
-    module = importlib.import_module("posenc_compare.hf.apply")
-    monkeypatch.setattr(module, "tiny", fails)
-    sizes = {**REFUSED["GPTJForCausalLM"], "n_positions": 61}
-    model = transformers.GPTJForCausalLM(
-        transformers.GPTJConfig(vocab_size=97, **sizes)
-    )
-    with pytest.raises(hf.UnsupportedModelError, match="gives sines first"):
-        hf.apply(model, "nope")
-    assert not hasattr(model, "posenc_compare_applied")
-
-
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_models_with_positions_of_their_own_are_refused_by_name(name: str) -> None:
     kind = "GPT2LMHeadModel" if name == "GPT2LMHead" else name

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from posenc_compare.hf.applied import Applied
-from posenc_compare.hf.measure import neutral_at_start, sines_first
+from posenc_compare.hf.measure import tables_at_start
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 from posenc_compare.hf.readings import outputs
 from posenc_compare.hf.tiny import tiny
@@ -62,10 +62,9 @@ def apply(
             one of its class has other logits through this attention than by itself.
         ConfigError: if the scheme, an option or a layer cannot be used.
     """
-    fault = SINES if not keep_rotary and sines_first(model) else ""
     made = Applied(model, scheme, layers, keep_rotary, length, generator)
     chosen = None if layers is None else tuple(made.report()["layers"])
-    if fault := fault or _fault(model, chosen, made.before, keep_rotary):
+    if fault := _fault(model, chosen, made.before, keep_rotary):
         made.remove()
         raise UnsupportedModelError(f"{type(model).__name__}: {fault}; {WOULD_WORK}")
     return made
@@ -146,7 +145,11 @@ def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
             f"must have the same logits through this attention as by itself, got a "
             f"small one of its class that is off by {off:.0e} of the largest"
         )
-    if keep or layers is not None or not neutral_at_start(small):
+    tables = [] if keep else tables_at_start(small)
+    if any(not cos.any() and sin.any() for cos, sin in tables):
+        return SINES
+    neutral = all((cos == 1).all() and (sin == 0).all() for cos, sin in tables)
+    if keep or layers is not None or not neutral:
         return ""
     own = _read(small, ids, position_ids=torch.zeros_like(ids), **seen)
     with Applied(small, "nope", layers):

@@ -277,49 +277,29 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def _probe(model: Any) -> tuple[_Met, _Met] | None:
-    """Return what layers multiply at positions 0 and 1 in a text of one token.
-
-    None if the model cannot be run on tokens alone.
-    """
-    try:
-        with evaluating(model):
-            ids = torch.ones((1, 1), dtype=torch.long, device=model.device)
-            still = meet(model, ids, 0)
-            return still, meet(model, ids, 1, states=still.states)
-    except Exception:  # no weights, or a model that asks for more than tokens
-        return None
-
-
 def rotating_layers(model: Any) -> list[int] | None:
     """Return the layers whose queries change with the position of a token.
 
     None if no layer rotates, or the model cannot be run on tokens alone.
     """
-    probe = _probe(model)
-    first, second = (probe[0].found, probe[1].found) if probe else ({}, {})
+    ids = torch.ones((1, 1), dtype=torch.long, device=model.device)
+    try:
+        with evaluating(model):
+            still = meet(model, ids, 0)
+            second = meet(model, ids, 1, states=still.states).found
+    except Exception:  # no weights, or a model that asks for more than tokens
+        return None
     return [
         layer
-        for layer, pairs in sorted(first.items())
+        for layer, pairs in sorted(still.found.items())
         if layer not in second or not torch.equal(pairs[0][0], second[layer][0][0])
     ] or None
 
 
-def sines_first(model: Any) -> bool:
-    """Return whether layers are given sines before cosines, as those of GPT-J are.
-
-    False if the model cannot be run on tokens alone.
-    """
-    probe = _probe(model)
-    pairs = [pair for pair in probe[0].tables if len(pair) == 2] if probe else []
-    return any(not first.any() and second.any() for first, second in pairs)
-
-
-def neutral_at_start(model: Any) -> bool:
-    """Return whether the rotary tables at position 0 are those without rotation."""
+def tables_at_start(model: Any) -> list[tuple[Tensor, ...]]:
+    """Return the cosines and sines that layers are given at position 0."""
     tables = meet(model, torch.ones((1, 1), dtype=torch.long), 0).tables
-    pairs = [pair for pair in tables if len(pair) == 2]
-    return all(bool((cos == 1).all() and (sin == 0).all()) for cos, sin in pairs)
+    return [pair for pair in tables if len(pair) == 2]
 
 
 def rotations(
