@@ -131,16 +131,15 @@ def test_needles_stand_evenly_to_a_token(tokenizer: Any, length: int) -> None:
     assert len(made.tokens) + longest == length
     count, before = len(made.needles), 0
     filler = len(made.tokens) - sum(len(n.tokens) for n in made.needles)
+    fillers, done = encoded(tokenizer, FILLER)[:filler], 0
     for place, needle in enumerate(made.needles):
-        end = needle.start + len(needle.tokens)
-        assert torch.equal(made.tokens[needle.start : end], needle.tokens)
-        assert needle.start == before + filler * (2 * place + 1) // (2 * count)
+        upto = filler * (2 * place + 1) // (2 * count)
+        parts = [fillers[done:upto], needle.tokens]
+        start, done = before, upto
+        before += sum(map(len, parts))
+        assert torch.equal(made.tokens[start:before], torch.cat(parts))
         assert needle.depth == place * DEPTHS // count
-        before += len(needle.tokens)
-    left = torch.ones(len(made.tokens), dtype=torch.bool)
-    for needle in made.needles:
-        left[needle.start : needle.start + len(needle.tokens)] = False
-    assert torch.equal(made.tokens[left], encoded(tokenizer, FILLER)[:filler])
+    assert torch.equal(made.tokens[before:], fillers[done:])
 
 
 def test_seeds_decide_needles(tokenizer: Any, made: Haystack) -> None:

@@ -10,8 +10,7 @@ section 3, multi-key retrieval).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -76,7 +75,6 @@ class Needle:
 
     kind: str
     depth: int  # in which fifth of the text it stands, from 0
-    start: int  # index of its first token
     tokens: Tensor  # (token,)
     stem: Tensor  # (token,), the question
     branches: tuple[tuple[int, ...], ...]  # tokens of each candidate, behind `stem`
@@ -128,20 +126,13 @@ def haystack(
     ids = encoded(tokenizer, filler)[:free]
     if len(ids) < free:
         raise CorpusError(f"corpus: must make {free} tokens, got {len(ids)}")
-    return _placed(ids, ordered)
-
-
-def _placed(filler: Tensor, needles: Sequence[Needle]) -> Haystack:
-    """Return needles behind equal shares of a filler, half a share first and last."""
-    count = 2 * len(needles)
-    cuts = [len(filler) * part // count for part in (0, *range(1, count, 2), count)]
-    parts, placed, start = [], [], 0
-    for (first, last), needle in zip(pairwise(cuts), needles, strict=False):
-        start += last - first
-        parts += [filler[first:last], needle.tokens]
-        placed.append(replace(needle, start=start))
-        start += len(needle.tokens)
-    return Haystack(torch.cat([*parts, filler[cuts[-2] :]]), tuple(placed))
+    count = 2 * len(ordered)
+    cuts = [free * part // count for part in range(1, count, 2)]
+    first, *others = ids.tensor_split(cuts)
+    parts = [first]
+    for needle, part in zip(ordered, others, strict=True):
+        parts += [needle.tokens, part]
+    return Haystack(torch.cat(parts), tuple(ordered))
 
 
 def _chosen(
@@ -164,7 +155,7 @@ def _chosen(
 def _needle(
     name: str, depth: int, key: str, values: Sequence[str], tokenizer: Any
 ) -> Needle:
-    """Return a needle that is not placed yet; its value is the first one."""
+    """Return a needle; its value is the first one."""
     kind = KINDS[name]
     # A line of its own, so that the question begins with the same tokens.
     tokens = encoded(tokenizer, f"\n{kind.sentence.format(key=key, value=values[0])}\n")
@@ -179,7 +170,6 @@ def _needle(
     return Needle(
         name,
         depth,
-        0,
         tokens,
         torch.tensor(endings[0][:shared]),
         tuple(tuple(ids[shared:]) for ids in endings),
