@@ -299,7 +299,7 @@ BUGS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "keys alone rotated": (
         rotated(llama, lambda q, k, *t: (q, RIGHT(q, k, *t)[1])),
-        "shift",
+        "rotated channels",
     ),
     "last channels in the place of the first": (
         rotated(neox, last_channels),

@@ -35,7 +35,6 @@ from posenc_compare.hf.tiny import MOST, in_double, tiny
 STOCK = "transformers.models."  # modules of its classes
 LENGTH = 128
 TEXTS = 64  # of one token each
-SHIFT = 17
 ONE = torch.ones((1, 1), dtype=torch.long)  # a token
 FAR = 1 << 15  # from here on bfloat16 has one number for 256 positions
 NEAR = 3
@@ -224,19 +223,6 @@ def _factors(s: Stated) -> Compared:
     return _largest(found)
 
 
-def _shift(s: Stated) -> Compared:
-    r = s.reader
-    s.check_turns()
-    if any("position" in n.lower() for n, _ in s.own.named_parameters()):
-        raise NotApplicableError("has a learned table of positions")
-    limits = length_limits(s.own.config)
-    if limits and int(r.counted.max()) + SHIFT >= min(limits):
-        raise NotApplicableError("rotates otherwise in longer texts")
-    moved = r.read(r.ids, **r.at(r.counted + SHIFT))
-    # Angles are products in float32, and sharp attention magnifies them.
-    return compared(moved, r.full, 100 * EXACT * float(r.full.abs().max()))
-
-
 def _length(s: Stated) -> Compared:
     """Compare the last position with the one before, if such steps matter at all."""
     r = s.reader
@@ -304,7 +290,6 @@ STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "rotated channels": ("pairs of channels, as in its class", _rotated),
     "frequencies": ("frequencies of its class", _frequencies),
     "factors": ("factors of cosines and scores of its class", _factors),
-    "shift": (f"all positions {SHIFT} later", _shift),
     "length": ("the last position of the configuration", _length),
     "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),
 }
