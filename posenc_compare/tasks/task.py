@@ -122,20 +122,12 @@ def check_task(task: Task) -> None:
         for case, other in task.variations(length).items():
             check_batch(f"{name}: variation {case!r}", other, length, name)
         for case, floor in task.floors(length).items():
-            wanted = tuple(batch.tokens.shape)
-            if not isinstance(floor, Tensor) or floor.shape != wanted:
-                tensor = isinstance(floor, Tensor)
-                got = tuple(floor.shape) if tensor else type(floor).__name__
-                raise PluginError(
-                    f"{name}: floor {case!r} must be a tensor {wanted}, got {got}"
-                )
+            _check_sizes(f"{name}: floor {case!r} must be", floor, batch.tokens.shape)
     known, count = task.documents, len(tests[max(tests)].tokens)
-    listed = isinstance(known, list | tuple)
-    if not listed or len(known) not in (0, count):
-        got = len(known) if listed else type(known).__name__
+    if not isinstance(known, list | tuple) or len(known) not in (0, count):
         raise PluginError(
             f"{name}: documents must be a list of {count} numbers, one for each "
-            f"sequence of the longest test, got {got}"
+            f"sequence of the longest test, got {known!r:.60}"
         )
 
 
@@ -156,42 +148,38 @@ def check_batch(
     """
     if not isinstance(batch, Batch):
         raise PluginError(f"{who} must return a Batch, got {type(batch).__name__}")
-    parts = {"tokens": batch.tokens, "targets": batch.targets, "weights": batch.weights}
-    for part, x in parts.items():
-        if x is None and part == "weights":
-            continue
-        if not isinstance(x, Tensor):
-            got = type(x).__name__
-            raise PluginError(f"{who} must have {part} as a tensor, got {got}")
-        count = count or (len(x) if x.dim() else 1) or 1
-        length = length or (x.shape[-1] if x.dim() else 0)
-        if x.shape != (count, length):
-            raise PluginError(
-                f"{who} must have {part} ({count}, {length}), got {tuple(x.shape)}"
-            )
     facts = TASKS.entry(name).facts
     vocabulary, axes = facts["vocabulary"], facts.get("axes", 1)
-    placed = batch.positions
-    wanted = (length,) if axes == 1 else (length, axes)
-    if placed is not None:
-        got = tuple(placed.shape) if isinstance(placed, Tensor) else type(placed)
-        if got != wanted:
-            found = got if isinstance(got, tuple) else got.__name__
-            raise PluginError(f"{who} must have positions {wanted}, got {found}")
+    # One that is given no sizes, or is no matrix, must have a token at least.
+    found = tuple(getattr(batch.tokens, "shape", ()))
+    rows, columns = found if len(found) == 2 else (1, 1)
+    sizes = count or rows or 1, length or columns
     for part, x in (("tokens", batch.tokens), ("targets", batch.targets)):
-        if x.dtype != torch.int64:
-            raise PluginError(f"{who} must have {part} in int64, got {x.dtype}")
-        if count and not 0 <= x.min() <= x.max() < vocabulary:
+        _check_sizes(f"{who} must have {part}", x, sizes)
+        if x.dtype != torch.int64 or not 0 <= x.min() <= x.max() < vocabulary:
             raise PluginError(
-                f"{who} must have {part} from 0 to {vocabulary - 1}, the vocabulary, "
-                f"got {x.min()} to {x.max()}"
+                f"{who} must have {part} in int64 from 0 to {vocabulary - 1}, the "
+                f"vocabulary, got {x.dtype} from {x.min()} to {x.max()}"
             )
+    if batch.positions is not None:
+        wanted = sizes[1:] if axes == 1 else (sizes[1], axes)
+        _check_sizes(f"{who} must have positions", batch.positions, wanted)
     weights = batch.weights
-    if weights is not None and not (weights.min() >= 0 < weights.sum() < torch.inf):
+    if weights is None:
+        return
+    _check_sizes(f"{who} must have weights", weights, sizes)
+    if not weights.min() >= 0 < weights.sum() < torch.inf:
         raise PluginError(
             f"{who} must have weights of 0 or more, and some above 0, got "
             f"{weights.min():g} to {weights.max():g}"
         )
+
+
+def _check_sizes(must: str, x: object, sizes: tuple[int, ...]) -> None:
+    """Refuse what is no tensor of these sizes; `must` begins the message."""
+    got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+    if got != tuple(sizes):
+        raise PluginError(f"{must} a tensor {tuple(sizes)}, got {got}")
 
 
 T = TypeVar("T", bound=type[Task])

@@ -61,20 +61,24 @@ def test_batches_can_be_read_and_every_sequence_asks_something(name: str) -> Non
 @pytest.mark.parametrize(
     ("part", "change", "said"),
     [
-        ("tokens", lambda x: x.tolist(), "tokens as a tensor, got lis"),
-        ("tokens", lambda x: x[0, 0], "tokens (COUNT, 16), got ()"),
-        ("tokens", lambda x: x[:, 1:], "tokens (COUNT, 16), got (COUNT, "),
-        ("tokens", lambda x: x[:0], "tokens (COUNT, 16), got (0, 16)"),
+        ("tokens", lambda x: x.tolist(), "tokens a tensor (COUNT, 16), got list"),
+        ("tokens", lambda x: x[0, 0], "tokens a tensor (COUNT, 16), got ()"),
+        ("tokens", lambda x: x[:, 1:], "tokens a tensor (COUNT, 16), got (COUNT, "),
+        ("tokens", lambda x: x[:0], "tokens a tensor (COUNT, 16), got (0, 16)"),
         ("tokens", lambda x: x + 99, "from 0 to 47, the vocabulary, go"),
-        ("targets", lambda x: x[:, 1:], "targets (COUNT, 16), got ("),
-        ("targets", lambda x: x.float(), "targets in int64, got torch"),
+        ("targets", lambda x: x[:, 1:], "targets a tensor (COUNT, 16), got ("),
+        ("targets", lambda x: x.float(), "vocabulary, got torch.float32 "),
         ("targets", lambda x: x - 99, "from 0 to 47, the vocabulary, "),
         ("weights", lambda x: 0 * x, "and some above 0, got 0 to 0"),
         ("weights", lambda x: -x, "weights of 0 or more, and some ab"),
         ("weights", lambda x: x / 0, "weights of 0 or more, and some"),
-        ("weights", lambda x: x[1:], "weights (COUNT, 16), got ("),
-        ("positions", lambda _: torch.zeros(2, 16), "positions (16,), got (2, 16)"),
-        ("positions", lambda _: np.arange(16), "positions (16,), got ndarray"),
+        ("weights", lambda x: x[1:], "weights a tensor (COUNT, 16), got ("),
+        (
+            "positions",
+            lambda _: torch.zeros(2, 16),
+            "s a tensor (16,), got (2, 16)",
+        ),
+        ("positions", lambda _: np.arange(16), "positions a tensor (16,), got ndarray"),
         ("", lambda _: None, "must return a Batch, got NoneType"),
     ],
 )
@@ -116,7 +120,7 @@ def test_every_test_of_an_own_task_is_checked() -> None:
     trainer.own_task = True
     tests.run(batch, "sliding", trainer.model.own, Progress())
     for change, said in (
-        ({"tokens": batch.tokens + 99}, "tokens from 0 to 47"),
+        ({"tokens": batch.tokens + 99}, "tokens in int64 from 0 to 47"),
         ({"targets": batch.targets[:, 1:]}, "targets .* got"),
     ):
         with pytest.raises(PluginError, match=f"recall: test 'other' must have {said}"):
