@@ -14,7 +14,6 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import torch
@@ -414,15 +413,6 @@ class Facts:
     hides: bool = False
     window: int | None = None
     known_faults: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-    def __post_init__(self) -> None:
-        view = MappingProxyType(dict(self.known_faults))
-        object.__setattr__(self, "known_faults", view)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the fields, since a mapping proxy allows neither."""
-        fields = {**vars(self), "known_faults": dict(self.known_faults)}
-        return functools.partial(Facts, **fields), ()
 
 
 ON_CALL = ("query", "key", "offset_bias")  # hooks that may ask for the call
