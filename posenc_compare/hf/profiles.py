@@ -1,85 +1,31 @@
 """A bias of content and distance that a model adds to its logits, as Inkling does.
 
-Weights of an attention that could be those of `inkling` are given to that scheme. Then
-a text of random tokens is evaluated, and what the attention adds to the products of its
-queries and keys is compared with the scheme.
+The modules that compute it are known by their classes. A text of random tokens is
+evaluated, and what they return is compared with `inkling` under their weights.
 """
 
-import itertools
-import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from posenc_compare.attention import attention_logits
-from posenc_compare.hf.biases import HIDDEN, SOFTMAX
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.measure import EXACT, PRODUCTS, Watch, layers_of, states_of
+from posenc_compare.hf.measure import EXACT, layers_of
 from posenc_compare.hf.rotary import layers_text
 from posenc_compare.hf.tiny import given
 from posenc_compare.schemes import Geometry, Variant
 
+CLASSES = (  # of modules with profiles, `proj`, and for Inkling 2 what mixes them
+    "InklingRelativeLogits",
+    "Inkling2RelativePositionBias",
+    "Inkling2LoopRelativePositionBias",
+)
 LATE = 16  # queries that are compared, at the end of a text
 MOST = 2048  # tokens of a text
 LARGER = 32.0  # times the weights that mix: a limit of their outputs is then seen
-
-
-class Weights(NamedTuple):
-    """Weights that could mix profiles of the distance.
-
-    Attributes:
-        linear: layer with `heads * rank` outputs.
-        profiles: `(rank, reach)`.
-        scale: `(heads, rank)`, which multiplies the outputs.
-    """
-
-    linear: nn.Linear
-    profiles: Tensor
-    scale: Tensor
-
-
-class Read(NamedTuple):
-    """Inputs and outputs of an attention module.
-
-    Attributes:
-        x: `(1, token, channel)` its input.
-        products: `(heads, query, key)` of late queries and keys, up to a factor.
-        logits: `(heads, query, key)` of these before the softmax.
-    """
-
-    x: Tensor
-    products: Tensor
-    logits: Tensor
-
-
-class _Reading(Watch):
-    """Record inputs and outputs of every attention module inside this context."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__(layers_of(model))
-        self.found: dict[nn.Module, Read] = {}
-        self.x: Any = None
-        self.products = torch.empty(0)
-
-    def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        self.module, self.x = module, states_of(args, kwargs)
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if func in PRODUCTS and out.dim() == 4 and out.shape[-1] == out.shape[-2]:
-            self.products = out[0, :, -LATE:].double()
-        elif func in SOFTMAX and isinstance(self.x, Tensor):
-            keys = self.products.shape[-1]  # without sinks
-            logits = args[0][0, ..., -LATE:, :keys].double()
-            if logits.shape == self.products.shape:
-                read = Read(self.x.double(), self.products, logits)
-                self.found.setdefault(self.module, read)
-        return out
 
 
 @torch.no_grad()
@@ -88,28 +34,42 @@ def profiles_in(model: Any, notes: Mapping[int, str]) -> list[Described]:
 
     `notes` are of layers by number: what else they do.
     """
-    weights = {module: [*_weights(module)] for module in layers_of(model)}
-    if not weights or not all(weights.values()):
+    layers = layers_of(model)
+    parts: dict[int, tuple[Any, Any]] = {}  # by layer: profiles, and what mixes them
+    for module, number in layers.items():
+        for part in module.modules():
+            if type(part).__name__ in CLASSES:
+                parts[number] = part, getattr(part, "linear", None) or module.r_proj
+    if not parts or len(parts) < len({*layers.values()}):
         return []
-    every = [one for each in weights.values() for one in each]
-    longest = max(one.profiles.shape[1] for one in every)
+    longest = max(part.proj.shape[1] for part, _ in parts.values())
     draw = torch.Generator().manual_seed(4)
     rows = model.get_input_embeddings().num_embeddings
     ids = torch.randint(rows, (1, min(MOST, longest + LATE)), generator=draw)
-    model.set_attn_implementation("eager")  # whose logits are seen
-    linears = {one.linear for one in every}
-    for linear in linears:
+    read: dict[nn.Module, tuple[Tensor, Tensor]] = {}  # first input and first output
+
+    def keep(module: nn.Module, args: Any, out: Tensor) -> None:
+        read.setdefault(module, (args[0].double(), out.double()))
+
+    hooks = []
+    for part, linear in parts.values():
         linear.weight *= LARGER
-    try:
-        with _Reading(model) as reading:
-            model(**given(model, ids))
-        found = _matched(model, weights, reading.found)
-    finally:
-        for linear in linears:
-            linear.weight /= LARGER
+        hooks += [one.register_forward_hook(keep) for one in (part, linear)]
+    model(**given(model, ids))
+    for hook in hooks:
+        hook.remove()
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, (variant, _) in found.items():
+    found: dict[int, tuple[Variant, float]] = {}
+    for number, (part, linear) in parts.items():
+        rank, reach = part.proj.shape
+        clip = getattr(model.config, "rel_l2_clip_threshold", 0.0)
+        variant = Variant("inkling", {"rank": rank, "reach": reach, "clip": clip})
+        off = _off(variant, part, linear, read[linear][0], read[part][1])
+        linear.weight /= LARGER
+        found[number] = variant, off
         groups[variant.label, notes.get(number, "")].append(number)
+    if not all(off <= EXACT for _, off in found.values()):
+        return []
     return [
         Described(
             "all" if len(groups) == 1 else layers_text(tuple(numbers), model.config),
@@ -123,74 +83,32 @@ def profiles_in(model: Any, notes: Mapping[int, str]) -> list[Described]:
     ]
 
 
-def _weights(module: nn.Module) -> Iterator[Weights]:
-    """Yield weights of an attention that could mix profiles."""
-    linears = [part for part in module.modules() if isinstance(part, nn.Linear)]
-    tables = [
-        weight
-        for part in module.modules()
-        if not isinstance(part, nn.Linear | nn.Embedding)
-        for weight in part.parameters(recurse=False)
-        if weight.dim() == 2
-    ]
-    for profiles, linear in itertools.product(tables, linears):
-        shape = linear.out_features // len(profiles), len(profiles)
-        if math.prod(shape) == linear.out_features and linear.bias is None:
-            scales = [one for one in tables if one.shape == shape]
-            for scale in (linear.weight.new_ones(shape), *scales):
-                yield Weights(linear, profiles, scale)
+def _off(variant: Variant, part: Any, linear: Any, x: Tensor, made: Tensor) -> float:
+    """Return how far a bias is from that of a scheme, in parts of its largest value.
 
-
-def _matched(
-    model: Any, weights: dict[nn.Module, list[Weights]], reads: dict[nn.Module, Read]
-) -> dict[int, tuple[Variant, float]]:
-    """Return the variant of each layer, and how far it is off; none if one has none."""
-    stated = model.config.to_dict().items()
-    clips = {0.0, *(v for n, v in stated if "clip" in n and type(v) is float)}
-    found: dict[int, tuple[Variant, float]] = {}
-    for module, number in layers_of(model).items():
-        tried = [
-            (variant := _variant(one, clip), _off(variant, one, reads[module]))
-            for one in (weights[module] if module in reads else ())
-            for clip in sorted(clips)
-        ]
-        best = min(tried, key=lambda each: each[1], default=None)
-        if best is None or not best[1] <= EXACT:
-            return {}
-        found[number] = best
-    return found
-
-
-def _variant(one: Weights, clip: float) -> Variant:
-    rank, reach = one.profiles.shape
-    return Variant("inkling", {"rank": rank, "reach": reach, "clip": clip})
-
-
-def _off(variant: Variant, one: Weights, read: Read) -> float:
-    """Return how far logits are from those of a scheme, in parts of its largest bias.
-
-    Infinite if the scheme has other sizes.
+    Args:
+        variant: the scheme.
+        part: module with the profiles.
+        linear: module with the weights that mix them.
+        x: `(1, token, channel)` what these are given.
+        made: `(1, heads, query, key)` the bias.
     """
-    heads, queries, keys = read.logits.shape
-    width, rank = one.linear.in_features, len(one.profiles)
-    if one.linear.out_features != heads * rank or read.x.shape[-1] != width:
-        return float("inf")
-    scheme: Any = variant.build(Geometry(width, heads, head_dim=1)).double()
-    weight = one.linear.weight.unflatten(0, (heads, rank)) * one.scale[..., None]
+    heads, keys = made.shape[1], made.shape[3]
+    scheme: Any = variant.build(Geometry(x.shape[-1], heads, head_dim=1)).double()
+    weight = linear.weight.unflatten(0, (heads, -1))
+    if hasattr(part, "norm"):
+        weight = weight * part.norm.scale[..., None]
     scheme.mix.weight.copy_(weight.flatten(0, 1))
-    scheme.profiles.copy_(one.profiles)
-    places, state = torch.arange(keys), scheme.token_state(read.x)
-    none = read.x.new_zeros(1, heads, keys, 1)
+    scheme.profiles.copy_(part.proj)
+    places, none = torch.arange(keys), x.new_zeros(1, heads, keys, 1)
     bias = attention_logits(
-        none[:, :, -queries:],
+        none[:, :, -LATE:],
         none,
         scheme=scheme,
-        positions=places[-queries:],
+        positions=places[-LATE:],
         key_positions=places,
-        state=state,
-    )[0]
-    seen = read.logits > HIDDEN
-    bias, logits, products = (x[seen] for x in (bias, read.logits, read.products))
-    left = logits - bias
-    times = (left * products).sum() / products.square().sum()
-    return float((left - times * products).abs().max() / bias.abs().max())
+        state=scheme.token_state(x),
+    )
+    seen = bias.isfinite()
+    bias, made = bias[seen], made[:, :, -LATE:][seen]
+    return float((made - bias).abs().max() / bias.abs().max())
