@@ -1,13 +1,13 @@
 """The execution paths of attention, one file each, all the same up to rounding.
 
-A path says in one sentence why it does not serve a request, or nothing; then it may
-run. The first that serves a request is taken; `plain` serves every one. So `flex`,
-which takes seconds to compile for every length, runs only where it is asked for.
+`serves(request)` says in one sentence why a path does not serve it, or nothing; then
+`run(request)` returns `(batch, heads, query, value_dim)`. The first that serves a
+request is taken; `plain` serves every one. So `flex`, which takes seconds to compile
+for every length, runs only where it is asked for.
 """
 
-from typing import Literal, Protocol
-
-from torch import Tensor
+from types import ModuleType
+from typing import Literal
 
 from posenc_compare.attention.backends import dense, flex, fused, plain, strided
 from posenc_compare.attention.request import Request
@@ -16,22 +16,7 @@ from posenc_compare.errors import ConfigError
 Path = Literal["fused", "strided", "flex", "dense", "plain"]
 """A way to compute attention."""
 
-
-class Backend(Protocol):
-    """One path."""
-
-    @staticmethod
-    def serves(request: Request) -> str:
-        """Return nothing if the path serves a request, or else why not."""
-        ...
-
-    @staticmethod
-    def run(request: Request) -> Tensor:
-        """Return `(batch, heads, query, value_dim)`."""
-        ...
-
-
-BACKENDS: dict[Path, Backend] = {
+BACKENDS: dict[Path, ModuleType] = {
     "fused": fused,
     "strided": strided,
     "flex": flex,
@@ -41,7 +26,7 @@ BACKENDS: dict[Path, Backend] = {
 ORDER: tuple[Path, ...] = ("fused", "strided", "dense", "plain", "flex")
 
 
-def choose(request: Request, path: Path | Literal["auto"]) -> Backend:
+def choose(request: Request, path: Path | Literal["auto"]) -> ModuleType:
     """Return the fastest path that serves a request, or the one that is asked for."""
     if path == "auto":
         return next(b for n in ORDER if not (b := BACKENDS[n]).serves(request))
