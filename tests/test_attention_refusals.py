@@ -88,6 +88,10 @@ SHAPES: Rows = [
     ({"key_positions": whole(7)}, r"key_positions must be \(6,\) or .* got \(7,\)"),
     ({"key_positions": [0] * 6}, "key_positions must be a tensor of .*, got list"),
     ({"key_positions": IDS * 1.0}, "and key_positions must both be whole num"),
+    (
+        {"scheme": create("rope_2d", heads=3, model_dim=24)},
+        r"positions must be \(6, 2\) or .*got \(6,\)",
+    ),
     ({"state": ones(2, 12, 1)}, r"state must be \(2, 6, ...\), .*, got \(2, 12, 1\)"),
     ({"scheme": create("alibi", heads=2)}, "alibi: q must have the heads .*, 2, got 3"),
     ({"mask": {"segments": whole(2, 5)}}, r"segments must be \(2, 6\), .*\(2, 5\)"),
@@ -112,6 +116,7 @@ CHOICES: Rows = [
     ({"path": "quick"}, "path 'quick' cannot serve alibi here; strided or dense or pl"),
     ({"path": "logits"}, "attention: path 'logits' cannot serve alibi here"),
     ({"scheme": "alibi"}, "what `create` returns, got 'alibi'"),
+    ({"scheme": create("fox", heads=3, model_dim=24)}, "^fox: needs the state"),
     (
         {"scheme": create("alibi:direction=causal", heads=3), "mask": BOTH},
         "alibi: needs a causal mask, got causal=False",

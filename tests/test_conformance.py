@@ -44,6 +44,7 @@ VARIANTS = [
     "rerope:stretched=true",
     "cape:centred=true",
     "path:forget=true",
+    "selective_rope:gate=true",
     "mix:every=2",
 ]
 OF_A_CLASS = {"C02", "C03", "C09", "C10", "C22", "C23", "C24"}  # whatever its options

@@ -9,7 +9,7 @@ those of one scheme alone are methods of its class. What schemes refuse is in
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
@@ -27,10 +27,9 @@ from schemes.tools import (
     seeded,
     vectors,
 )
-from support.attention import decoded
 from torch import Tensor
 
-from posenc_compare.attention import Mask, Path, Session, attention, attention_logits
+from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import create
 from posenc_compare.variants import labelled, option_types
@@ -77,7 +76,6 @@ class Inputs:
         q: queries (batch, heads, length, head_dim); `k` and `v` likewise.
         x: hidden states (batch, length, model_dim).
         positions: (batch, length), or (batch, length, axes).
-        segments: (batch, length) documents, or None.
     """
 
     scheme: Any
@@ -87,7 +85,6 @@ class Inputs:
     v: Tensor
     x: Tensor
     positions: Tensor
-    segments: Tensor | None = None
 
     @property
     def axes(self) -> int:
@@ -201,7 +198,6 @@ class LogitTests(SchemeTests):
         atol: largest absolute difference of logits and outputs.
         rtol: largest relative difference.
         causal: whether a causal mask is needed; None where an option decides.
-        by_document: whether logits depend on documents by more than the mask.
         identities: options, values of parameters, and what scheme it is then.
         starts_as: options, and what scheme it is before training, up to float32.
     """
@@ -210,7 +206,6 @@ class LogitTests(SchemeTests):
     atol: ClassVar[float] = 1e-12
     rtol: ClassVar[float] = 0.0
     causal: ClassVar[bool | None] = False
-    by_document: ClassVar[bool] = False
     identities: ClassVar[Sequence[tuple[Options, Mapping[str, Any], str]]] = ()
     starts_as: ClassVar[Sequence[tuple[Options, str]]] = ()
 
@@ -266,38 +261,6 @@ class LogitTests(SchemeTests):
             out = self.read(t, whole)
             for got in served(t.q, t.k, t.v, mask=mask, **call):
                 self.near(got, out)
-
-    def test_decoding_and_documents(self, case: Case) -> None:
-        t = self.inputs(case)
-        call, x = {"scheme": t.scheme, "positions": t.positions}, None
-        if t.axes > 1:
-            line = {**call, "positions": torch.arange(t.q.shape[2])}
-            with pytest.raises(ShapeError, match=r"positions must be \(\d+, \d\) or"):
-                attention(t.q, t.k, t.v, **line)
-        if t.scheme.acts_at("token_state"):
-            x = t.x
-            with pytest.raises(ConfigError, match=f"^{self.name}: needs the state"):
-                attention(t.q, t.k, t.v, **call)
-        state = t.scheme.token_state(t.x)
-        whole = attention(t.q, t.k, t.v, state=state, **call)
-        length = t.q.shape[2]
-        # A constant in a row is lost in the softmax, so late queries show their logits.
-        logits = attention_logits(t.q, t.k, state=state, **call)
-        late = {**call, "positions": t.positions[:, 2:], "key_positions": t.positions}
-        got = attention_logits(t.q[:, :, 2:], t.k, state=state, **late)
-        self.near(got, logits[:, :, 2:])
-        if not t.scheme.acts_at("draw"):  # which `attention` leaves out
-            session = Session(t.scheme, t.positions, fed=0, cache=True)
-            steps = [length // 2, *[1] * (length - length // 2)]
-            self.near(decoded(session, steps, (t.q, t.k, t.v), x), whole)
-        segments = torch.stack([torch.arange(length) >= cut for cut in (2, length - 1)])
-        mask = Mask(segments=segments.long())
-        packed = replace(t, segments=mask.segments)
-        hidden = segments[:, None, :, None] != segments[:, None, None]
-        hidden = hidden | torch.ones(length, length).triu(1).bool()
-        expected = self.logits(packed) if self.by_document else logits
-        got = attention(t.q, t.k, t.v, state=state, mask=mask, **call)
-        self.near(got, self.read(packed, expected.masked_fill(hidden, -math.inf)))
 
     def beside(self, t: Inputs, other: str) -> tuple[Tensor, Tensor]:
         """Return the outputs of a scheme and of another one of the same geometry."""

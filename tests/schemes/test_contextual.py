@@ -112,7 +112,6 @@ class TestCope(LogitTests):
     name = "cope"
     causal = True
     sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS, "length": 16}
-    by_document = True
     cases = combine(limit=(1, 2, 4, 0), scaled=(False, True))
     starts_as = [({}, "nope")]
     changes = [{"limit": 3}]
@@ -124,8 +123,6 @@ class TestCope(LogitTests):
         for b, h, i in product(*map(range, t.q.shape[:3])):
             query, place = t.q[b, h, i].tolist(), 0.0
             for j in range(i, -1, -1):
-                if t.segments is not None and t.segments[b, i] != t.segments[b, j]:
-                    break
                 content = dot(query, t.k[b, h, j].tolist()) / math.sqrt(WIDTH)
                 place += 1 / (1 + math.exp(-content))
                 clamped = min(place, len(table) - 1)
@@ -448,8 +445,8 @@ class TestLogLength(WrapperTests):
             close(scheme.query(q, torch.tensor([-9, -1])), q, 0)
 
 
-def slow_direction(scheme: Any, x: Tensor, t: int, first: int) -> list[list[float]]:
-    """w of token t in every head; the convolution sees no token before `first`."""
+def slow_direction(scheme: Any, x: Tensor, t: int) -> list[list[float]]:
+    """w of token t in every head."""
     made = []
     for channel in range(HEADS * WIDTH):
         row = scheme.up.weight[channel] @ scheme.down.weight
@@ -458,7 +455,7 @@ def slow_direction(scheme: Any, x: Tensor, t: int, first: int) -> list[list[floa
             continue
         total = 0.0
         for back in range(3):
-            if t - back >= first:
+            if t >= back:
                 total += float(scheme.taps.weight[channel, back] * (row @ x[t - back]))
         made.append(total * sigmoid(total))
     heads = [made[h * WIDTH : (h + 1) * WIDTH] for h in range(HEADS)]
@@ -471,7 +468,6 @@ class TestPath(LogitTests):
     name = "path"
     causal = True
     sizes = SIZES
-    by_document = True
     cases = [
         {},
         {"convolve": False},
@@ -487,9 +483,7 @@ class TestPath(LogitTests):
         scheme, length = t.scheme, t.q.shape[2]
         logits = torch.full((*t.q.shape[:3], length), -math.inf).double()
         for b, x in enumerate(t.x):
-            segment = [0] * length if t.segments is None else t.segments[b].tolist()
-            starts = [segment.index(s) for s in segment]
-            w = [slow_direction(scheme, x, n, first) for n, first in enumerate(starts)]
+            w = [slow_direction(scheme, x, n) for n in range(length)]
             for h in range(HEADS):
                 matrices, gates = [], []
                 for n in range(length):
@@ -501,7 +495,7 @@ class TestPath(LogitTests):
                     gates.append(math.log(gate))
                 for i in range(length):
                     product, kept = torch.eye(WIDTH).double(), 0.0
-                    for j in range(i, starts[i] - 1, -1):
+                    for j in range(i, -1, -1):
                         total = float(t.q[b, h, i] @ product @ t.k[b, h, j]) + kept
                         logits[b, h, i, j] = total / math.sqrt(WIDTH)
                         product = product @ matrices[j]
@@ -567,7 +561,6 @@ class TestSelectiveRope(LogitTests):
 
     name = "selective_rope"
     sizes = SIZES
-    by_document = True
     cases = [{"base": 100.0, "rank": 3, "gate": gate} for gate in (False, True)]
     identities = [({}, {"taps.weight": 0}, "nope")]
     changes = [{"rank": 3}, {"gate": True}]
@@ -578,13 +571,10 @@ class TestSelectiveRope(LogitTests):
         turns = torch.zeros(len(t.x), length, HEADS, 3).double()
         for b, row in enumerate(t.x):
             said = [said_by(t.scheme, token) for token in row]
-            document = [0] * length if t.segments is None else t.segments[b].tolist()
             for n, h, pair in product(range(length), range(HEADS), range(3)):
                 channel, seen = 3 * h + pair, range(max(0, n - 3), n + 1)
                 turns[b, n, h, pair] = said[n][1][h] * math.fsum(
-                    taps[channel][n - u] * said[u][0][channel]
-                    for u in seen
-                    if document[u] == document[n]
+                    taps[channel][n - u] * said[u][0][channel] for u in seen
                 )
 
         def logit(b: int, h: int, i: int, j: int) -> float:
