@@ -1,10 +1,8 @@
 """The table of schemes says what the code does."""
 
-import ast
 import importlib
 import re
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +21,6 @@ HEAD = (
     "| scheme | paper | family | hooks | parameters | options | identities | oracle |"
 )
 BUILT_IN = [entry.name for entry in SCHEMES.built_in()]
-# The functions of `test_oracles.py` that import them.
-PACKAGES = {
-    "timm": "timm",
-    "models": "transformers",
-    "x_transformers": "x-transformers",
-    "rotary_embedding": "rotary-embedding-torch",
-    "attn_gym": "attn-gym",
-    "positional_encodings": "positional-encodings",
-}
 
 
 def table() -> list[list[str]]:
@@ -69,38 +58,6 @@ def test_row_admits_what_the_header_admits(name: str) -> None:
     header = " ".join(source.split('"""')[1].split())
     assert ("unverified" in ROWS[name][-1]) == ("unverified" in header.lower())
     assert not re.search("(was|not) opened", header)  # the table alone says so
-
-
-@cache
-def oracles() -> dict[str, set[str]]:
-    """Return by scheme the packages that it is compared with, from the tests."""
-    body = ast.parse((ROOT / "tests" / "test_oracles.py").read_text("utf-8")).body
-    tables = {ast.unparse(n.targets[0]): n for n in body if isinstance(n, ast.Assign)}
-    tables |= {ast.unparse(n.target): n for n in body if isinstance(n, ast.AnnAssign)}
-    found: dict[str, set[str]] = {name: set() for name in BUILT_IN}
-    for test in body:
-        if not isinstance(test, ast.FunctionDef) or not test.name.startswith("test_"):
-            continue
-        named = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
-        parts = [test, *(tables[name] for name in named & tables.keys())]
-        nodes = [node for part in parts for node in ast.walk(part)]
-        words = {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
-        for name in found.keys() & words:
-            found[name] |= {PACKAGES[one] for one in named & PACKAGES.keys()}
-    return found
-
-
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_row_names_the_packages_it_is_compared_with(name: str) -> None:
-    packages = re.findall(r"([a-z-]+) (?:0|\de-\d+)\b", ROWS[name][7])
-    assert set(packages) == oracles()[name]
-
-
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_every_scheme_has_a_class_of_tests(name: str) -> None:
-    files = (ROOT / "tests" / "schemes").glob("test_*.py")
-    stated = rf'^    name\b[^=]*= "{name}"'
-    assert any(re.search(stated, f.read_text("utf-8"), re.MULTILINE) for f in files)
 
 
 def test_links_are_defined_and_used() -> None:
