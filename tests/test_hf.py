@@ -27,7 +27,6 @@ from posenc_compare.errors import ConfigError, UndefinedPositionError  # noqa: E
 from posenc_compare.hf import applied as applying  # noqa: E402
 from posenc_compare.hf.states import cache_name  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
-from posenc_compare.variants import parse_variants  # noqa: E402
 
 SIZE = {**TWO_LAYERS, "num_hidden_layers": 3}
 GROUPED = {**SIZE, "num_key_value_heads": 2}
@@ -531,42 +530,7 @@ def test_parameters_of_layers_without_the_scheme_are_none_of_the_model(
         assert applied.report()["parameters"] == own
 
 
-# --- what a model says of its rotary positions, and what it builds --------------------
-
-LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0}
-LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-LLAMA3 |= {"original_max_position_embeddings": 16}
-LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
-YARN = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0}
-YARN |= {"original_max_position_embeddings": 32}
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "options"),
-    [
-        ("Llama", {}, "layout=half"),
-        ("Llama", LINEAR, "factor=2.0;layout=half;scaling=pi"),
-        ("Qwen3", YARN, "base=1e6;factor=4;layout=half;original=32;scaling=yarn"),
-        (
-            "Llama",
-            LLAMA3,
-            "base=5e5;beta=4;factor=8;layout=half;original=16;scaling=llama3",
-        ),
-    ],
-)
-def test_rotary_positions_are_described_as_a_rope_that_gives_the_same_logits(
-    name: str, parameters: dict[str, Any], options: str
-) -> None:
-    more = {"head_dim": 16, **({"rope_parameters": parameters} if parameters else {})}
-    model = model_of(name, GROUPED | more)
-    (found,) = hf.describe(model.config)
-    assert [found.variant] == parse_variants(f"rope:{options}")
-    assert found.variant is not None
-    assert found.off is not None
-    assert found.off < 1e-6  # frequencies in float32
-    own = read(model, tokens())
-    with hf.apply(model, found.variant):
-        alike(read(model, tokens()), own)
+# --- what a model says of its rotary positions ----------------------------------------
 
 
 def test_of_a_hub_no_weights_are_fetched_to_describe_a_model(

@@ -21,6 +21,7 @@ from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf.apply import PROVED  # noqa: E402
 from posenc_compare.hf.rotary import one_rope  # noqa: E402
+from posenc_compare.variants import parse_variants  # noqa: E402
 
 applying = importlib.import_module("posenc_compare.hf.apply")  # not the function
 
@@ -309,18 +310,37 @@ def rope(kind: str, **more: Any) -> dict[str, Any]:
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 1e4, **more}}
 
 
-def test_pairs_slow_down_as_the_config_says() -> None:
-    given = rope(
-        "yarn",
-        factor=4.0,
-        original_max_position_embeddings=32,
-        beta_fast=8.0,
-        beta_slow=2.0,
-    )
+def slowed(kind: str, original: int, **more: Any) -> dict[str, Any]:
+    return rope(kind, original_max_position_embeddings=original, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (rope("linear", factor=2.0), "factor=2;layout=half;scaling=pi"),
+        (
+            slowed("yarn", 32, factor=4.0, beta_fast=8.0, beta_slow=2.0),
+            "alpha=2;beta=8;factor=4;layout=half;original=32;scaling=yarn",
+        ),
+        (
+            slowed("yarn", 32, factor=4.0, rope_theta=1e6),
+            "base=1e6;factor=4;layout=half;original=32;scaling=yarn",
+        ),
+        (
+            slowed("llama3", 16, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0),
+            "beta=4;factor=8;layout=half;original=16;scaling=llama3",
+        ),
+    ],
+)
+def test_pairs_slow_down_as_the_config_says(
+    given: dict[str, Any], options: str
+) -> None:
     (found,) = hf.describe(config_of("llama", **given))
-    assert found.variant is not None
-    assert (found.variant.options["beta"], found.variant.options["alpha"]) == (8, 2)
+    assert [found.variant] == parse_variants(f"rope:{options}")
+    assert found.off is not None
+    assert found.off < 1e-6  # frequencies in float32
     assert found.logits_off is not None
+    assert found.logits_off <= PROVED
 
 
 def test_a_text_beyond_the_trained_length_has_a_row_of_its_own() -> None:
