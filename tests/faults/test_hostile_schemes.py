@@ -32,6 +32,7 @@ from posenc_compare.train.progress import Progress
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"
 PLUGIN = str(SUPPORT / "hostile_schemes.py")
+ATTACKING = str(SUPPORT / "attacking_schemes.py")
 MEBI = 1 << 20
 HOOKS = ("embed", "query", "key", "offset_bias", "pair_bias")
 WRONG = ("scalar", "column", "row", "short", "meta", "sparse", "whole", "bool")
@@ -52,6 +53,17 @@ DEATHS = {"exit": "exit: code 0", "segfault": "SIGSEGV"}
 DEATHS |= dict.fromkeys(("kill", "worker"), "SIGKILL")
 HANGS = ("deaf", "session", "paused_worker")
 SPEECH = ("print", "fork", "close")
+# How the schemes of `attacking_schemes.py` end or lie: the status and the error.
+WAYS = {
+    "store": ("failed", "store of mine"),
+    "stopped": ("failed", r"Stopped at \S+\.py:\d+: stopped of mine"),
+    "config": ("failed", "config of mine"),
+    "shape": ("failed", "shape of mine"),
+    "no_code": ("failed", "no_code of mine"),
+    "realtime": ("lost", "killed: signal 40"),
+    "says_nothing": ("failed", "protocol: unexpected answer None"),
+    "says_stopped": ("lost", "killed: another process asked it to stop"),
+}
 
 MEDDLE = '''
 """Change all that can be changed in a process."""
@@ -100,7 +112,7 @@ def registry() -> Iterator[None]:
 def zoo(tmp_path_factory: pytest.TempPathFactory):
     """All that comes back at once, in one run beside built-in schemes."""
     folder = tmp_path_factory.mktemp("zoo")
-    plugins = [PLUGIN]
+    plugins = [PLUGIN, ATTACKING]
     for name in ("meddle_a", "meddle_b"):
         (folder / f"{name}.py").write_text(MEDDLE.replace("NAME", name))
         plugins.append(str(folder / f"{name}.py"))
@@ -109,7 +121,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory):
     schemes += [f"dies:how={how}" for how in DEATHS]
     schemes += ["hog"]
     schemes += [f"speaks:how={how}" for how in SPEECH]
-
+    schemes += [*(f"evil:how={how}" for how in WAYS), "refuses"]
     schemes += ["nope", "rope", "alibi"]  # last, where they would meet the others
     more: dict[str, Any] = {"plugins": plugins, "limits": {"workers": 1}}
     return folder, *ask(folder, ",".join(schemes), ["shift_error"], **more)
@@ -155,6 +167,20 @@ def test_what_is_raised_is_a_failed_record_with_type_and_calls(records) -> None:
         assert record["provenance"]["attempts"] == 1
     deep = [r for o, r in found.items() if o.startswith("deep")]
     assert [len(record["trace"]) for record in deep] == [20, 20]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_an_attack_spoils_its_own_cell(records, how: str) -> None:
+    record = records[f"evil:how={how}"]
+    status, error = WAYS[how]
+    assert record["status"] == status
+    assert re.match(error, record["error"])
+
+
+def test_what_a_scheme_cannot_serve_it_says_while_it_is_built(records) -> None:
+    record = records["refuses"]
+    assert record["status"] == "unsupported"
+    assert record["error"] == "refuses: length must be 7"
 
 
 def test_nothing_private_is_in_a_record(zoo) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from supervise import ask, computed, finish, scheduler, start, supervised
+from supervise import computed, finish, scheduler, start, supervised
 from support.filesystem import result
 from support.processes import python, wait_for
 from support.trainings import small
@@ -39,54 +39,7 @@ HERE = Path(__file__).parent
 EVIL = str(HERE.parent / "support" / "attacking_schemes.py")
 
 
-# --- H1, H2: a scheme spoils its own cell, and says how ----------------------------
-
-WAYS = {
-    "store": ("failed", "store of mine"),
-    "stopped": ("failed", r"Stopped at \S+\.py:\d+: stopped of mine"),
-    "config": ("failed", "config of mine"),
-    "shape": ("failed", "shape of mine"),
-    "no_code": ("failed", "no_code of mine"),
-    "realtime": ("lost", "killed: signal 40"),
-    "long": ("failed", "protocol: "),
-    "says_nothing": ("failed", "protocol: unexpected answer None"),
-    "says_stopped": ("lost", "killed: another process asked it to stop"),
-}
-
-
-@pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory):
-    schemes = ",".join(f"evil:how={how}" for how in WAYS)
-    return ask(
-        tmp_path_factory.mktemp("attacked"),
-        f"rope,nope,{schemes},refuses",
-        ["shift_error"],
-        plugins=[EVIL],
-        limits={"workers": 1},
-    )[2]
-
-
-@pytest.mark.parametrize("how", WAYS)
-def test_a_scheme_spoils_its_own_cell(attacked, how: str) -> None:
-    record = attacked[f"evil:how={how}", "shift_error"]
-    status, error = WAYS[how]
-    assert record["status"] == status
-    assert re.match(error, record["error"])
-
-
-def test_the_others_are_as_they_are_alone(attacked) -> None:
-    assert len(attacked) == len(WAYS) + 3
-    for name in ("rope", "nope"):
-        cell = Cell(Variant(name), "shift_error", PROBE, 1)
-        wanted = {"schema": 3, **compute(cell, Progress()).to_json()}
-        assert result(attacked[name, "shift_error"]) == result(wanted)
-
-
-def test_what_a_scheme_cannot_serve_it_says_while_it_is_built(attacked) -> None:
-    record = attacked["refuses", "shift_error"]
-    assert record["status"] == "unsupported"
-    assert record["error"] == "refuses: length must be 7"
-
+# --- H1, H2: a scheme spoils its own cell; most ways are in `test_hostile_schemes` -
 
 PROBE = ProbeSetting(width=16, heads=2, positions=64)
 
@@ -96,6 +49,13 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("corpus") / "text"
     path.write_bytes(bytes(range(32, 127)) * 60)
     return str(path)
+
+
+def test_an_answer_that_is_too_long_is_a_failure(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"measures": ["shift_error"], "plugins": [EVIL]}
+    (record,) = computed(tmp_path, schemes="evil:how=long", **asked).values()
+    assert record["status"] == "failed"
+    assert record["error"].startswith("protocol: ")
 
 
 def test_a_refusal_in_the_middle_of_a_training_is_a_failure(
@@ -196,6 +156,8 @@ def test_a_plugin_that_changes_while_it_runs_is_not_believed(
     assert "of 4 cells: 3 ok, 1 without a record" in done.stderr
     said = [line for line in done.stderr.splitlines() if re.match(DEEDS[deed], line)]
     assert len(said) == 1
+    if deed != next(iter(DEEDS)):
+        return
     kept = {record["key"]: result(record) for record in Store(out).records()}
     (first,) = [r for r in Store(out).records() if r["label"] == scheme]
     path.write_text(EDITS.replace("DEED", deed))
