@@ -67,20 +67,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how near each oracle came, if any ran."""
-    largest: dict[str, float] = {}
-    for report in terminalreporter.getreports("passed"):
-        test = report.nodeid.rpartition("::")[2].partition("[")[0]
-        for name, share in report.user_properties:
-            if name == "agreement":
-                largest[test] = max(share, largest.get(test, 0.0))
-    if largest:
-        terminalreporter.section("largest difference, of the largest number")
-    for test, share in largest.items():
-        terminalreporter.line(f"{share:8.1e}  {test}")
-
-
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The folder that holds the package, the examples and the documents."""

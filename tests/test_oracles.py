@@ -10,7 +10,7 @@ those of MPT do not, and the T5 buckets all descend from mesh.
 import importlib
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -28,8 +28,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 BATCH, HEADS, LENGTH, WIDTH = 2, 4, 14, 16
 PLACES = torch.arange(LENGTH)
 TOLERANCE = 1e-6
-
-AGREEMENT: list[Callable[[float], None]] = []  # of the test that runs
 
 
 def load(package: str, module: str) -> Any:
@@ -112,14 +110,6 @@ def assert_turned(
     assert_near(session.logits(0, q, k).detach(), products(turn(q), turn(k)))
 
 
-@pytest.fixture(autouse=True)
-def agreement(record_property: Callable[[str, float], None]) -> Iterator[None]:
-    """Let what a test finds be told when all have run; see `conftest.py`."""
-    AGREEMENT.append(lambda share: record_property("agreement", share))
-    yield
-    AGREEMENT.clear()
-
-
 def assert_near(ours: Tensor, theirs: Tensor, *, each: bool = False) -> None:
     """Compare by the largest number of theirs or, if `each`, number by number."""
     ours, theirs = ours.double(), theirs.detach().double()
@@ -127,7 +117,6 @@ def assert_near(ours: Tensor, theirs: Tensor, *, each: bool = False) -> None:
     assert theirs.isfinite().all()
     assert theirs.any()
     apart = (ours - theirs).abs()
-    AGREEMENT[0](float(apart.max() / theirs.abs().max()))
     size = theirs.abs() if each else theirs.abs().max()
     assert (apart - TOLERANCE * size).max() <= 0, (
         f"largest difference {apart.max():.2e}"
@@ -137,7 +126,6 @@ def assert_near(ours: Tensor, theirs: Tensor, *, each: bool = False) -> None:
 def assert_same(ours: Tensor, theirs: Tensor) -> None:
     """Compare number by number, without any tolerance."""
     assert torch.equal(ours, theirs)
-    AGREEMENT[0](0.0)
 
 
 def below_diagonal(x: Tensor) -> Tensor:
