@@ -147,21 +147,6 @@ def test_wrappers_serve_them_if_the_scheme_inside_does() -> None:
     assert not Wrapper(sizes, create("t5_bias")).facts.real
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_float32_layers_read_them(name: str) -> None:
-    scheme = make(name, length=64).float()
-    if scheme.facts.real and scheme.facts.axes == 1:
-        given = {part: x.float() for part, x in inputs(scheme, 4).items()}
-        x = normal(2, 4, scheme.geometry.model_dim).float()
-        found = []
-        for ids in (torch.arange(4).double(), torch.arange(4)):
-            session = Session(scheme, ids)
-            seen = session.embed(x)
-            out = session.attend(0, **given, x=seen)
-            found.append(torch.cat([seen.flatten(), out.flatten()]))
-        assert torch.allclose(*found, rtol=0, atol=1e-5)
-
-
 class OnFourAxes(Rotation):
     """Rotate each pair by one of four coordinates."""
 
