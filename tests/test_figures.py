@@ -40,12 +40,6 @@ LONG = {"clock_hands", "uniqueness", "extrapolation"}
 SHORT = "language/150-steps"
 CASES = [
     *((SHORT, name, "") for name in QUICK if name not in {"similarity", *LONG}),
-    # A curve for each of all schemes, with their names beside it, takes two columns.
-    *(
-        (SHORT, name, schemes)
-        for name in (*sorted(LONG), "similarity")
-        for schemes in (EIGHT, ROTARY)
-    ),
     *((SHORT, name, "rope") for name in ("extrapolation", "similarity")),
     (SHORT, "bias_maps", "alibi"),
     *(("language/6000", name, "") for name in ("extrapolation", "checkpoint")),
@@ -53,6 +47,14 @@ CASES = [
     ("ablations/rate", "sensitivity", ""),
     ("tasks/six", "tasks", ""),
     ("checkpoints/smollm2-prose", "checkpoint", ""),
+]
+
+
+# A curve for each of all schemes, with their names beside it, takes two columns.
+CHOSEN = [
+    (SHORT, name, schemes, "column")
+    for name in (*sorted(LONG), "similarity")
+    for schemes in (EIGHT, ROTARY)
 ]
 
 
@@ -109,8 +111,11 @@ def is_empty(axes: Axes) -> bool:
     )
 
 
-@pytest.mark.parametrize("size", ["column", ""])  # without one, that of a page
-@pytest.mark.parametrize(("folder", "name", "schemes"), CASES)
+@pytest.mark.parametrize(
+    ("folder", "name", "schemes", "size"),
+    # Without a size, that of a page.
+    [*((*case, size) for case in CASES for size in ("column", "")), *CHOSEN],
+)
 def test_a_figure_fits_a_paper(folder: str, name: str, schemes: str, size: str) -> None:
     figure = drawn(name, records_of(folder, schemes), size)
     if figure is None:
