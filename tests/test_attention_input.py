@@ -115,6 +115,16 @@ def test_head_dim_other_than_the_scheme_was_built_for(name: str) -> None:
             attention(**given)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_tokens_of_another_width_are_refused(name: str) -> None:
+    scheme, odd = make(name), 2 * WIDTH + 1
+    if not scheme.acts_at("embed") or name in ("binary", "integer"):  # of any width
+        return
+    said = rf"the width must be ({2 * WIDTH}, .*|even|divisible by 4), got {odd}$"
+    with pytest.raises(ShapeError, match=rf"^({name}|sinusoidal): {said}"):
+        scheme.embed(normal(2, LENGTH, odd), ids_for(scheme, LENGTH, columns=3))
+
+
 # --- empty batches and mixed dtypes ---------------------------------------------------
 
 

@@ -30,7 +30,7 @@ from schemes.tools import (
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Path, attention, attention_logits
-from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.variants import labelled, option_types
 
@@ -357,12 +357,10 @@ class EmbedTests(SchemeTests):
 
     Attributes:
         places: positions of two sequences.
-        wrong_width: a width of tokens that is refused, and the message.
     """
 
     sizes: ClassVar[Mapping[str, int]] = {"model_dim": 8, "heads": 1}
     places: ClassVar[Any] = [[0, 1, 5, 63, 500, -3], [7, 3, 2, 12, 0, 400]]
-    wrong_width: ClassVar[tuple[int, str] | None] = None
 
     def code(self, scheme: Any, case: Case, position: Any) -> list[float]:
         """Return what is added to a token at a position."""
@@ -401,11 +399,3 @@ class EmbedTests(SchemeTests):
         plain = scheme.embed(x, places)
         with torch.autocast("cpu", torch.bfloat16):
             assert torch.equal(scheme.embed(x, places), plain)
-
-    def test_another_width_is_refused(self) -> None:
-        if self.wrong_width is None:
-            return
-        (width, message), places = self.wrong_width, torch.tensor(self.places[0])
-        scheme, x = self.build(as_case(self.cases[0])), normal(1, len(places), width)
-        with pytest.raises(ShapeError, match=f"^{self.name}: {message}"):
-            scheme.embed(x, places)

@@ -37,7 +37,6 @@ class TestBilevelPlaces(EmbedTests):
     sizes = {"model_dim": 6, "heads": 3, "length": 12}
     places = [[[0, 0], [0, 11], [7, 3], [-2, 3]], [[1, 5], [1, 4], [90, 0], [9, 11]]]
     cases = [{}, {"between": "alibi"}, {"places": 20}, Case(head_dim=4)]
-    wrong_width = 8, "the width must be 6, as the table's, got 8"
     changes = [{"places": 13}, {"std": 0.1}]
     unchanged = {"base", "layout", "steepness"}
 
@@ -167,7 +166,6 @@ class TestFourierLearned(EmbedTests):
         for features in (0, 2, 10)
         for normalised in (False, True)
     ]
-    wrong_width = 8, r"the width must be 6, .* 8"
     changes = [{"features": 4}, {"hidden": 16}, {"gamma": 5.0}, {"spread": "std"}]
 
     def code(self, scheme: Any, case: Case, position: int) -> list[float]:
@@ -185,7 +183,6 @@ class TestFourierRandom(EmbedTests):
     name = "fourier_random"
     sizes = {"model_dim": 8, "heads": 1, "length": 50}
     cases = [{}, Case({"sigma": 4.0}, length=7)]
-    wrong_width = 6, r"the width must be 8, .* 6"
     changes = [{"sigma": 4.0}]
 
     def trained(self, case: Case) -> Any:
@@ -236,7 +233,6 @@ class TestFourierRandom2d(WholeImageTests):
     margin = 0.5
     sizes = {"model_dim": 8, "heads": 1, "length": 20}
     cases = [{}, {"sigma": 4.0}, {"height": 4, "width": 9}, Case(model_dim=2)]
-    wrong_width = 6, r"the width must be 8, .* got 6"
     changes = [{"sigma": 4.0}]
 
     def trained(self, case: Case) -> Any:
@@ -269,7 +265,6 @@ class TestLearned(EmbedTests):
     name = "learned"
     sizes = {"model_dim": 6, "heads": 1, "length": 12}
     places = [[0, 11, 3, 3], [5, 4, 0, 11]]
-    wrong_width = 8, "the width must be 6, as the table's, got 8"
     changes = [{"std": 0.1}, {"length": 13}]
 
     def code(self, scheme: Any, case: Case, position: int) -> list[float]:
@@ -287,7 +282,6 @@ class TestLearnedAxial(EmbedTests):
         *({"channels": channels} for channels in (1, 3, 5)),
         *(Case(model_dim=width) for width in (2, 3, 7, 9)),
     ]
-    wrong_width = 8, "the width must be 6, as that of both tables, got 8"
     changes = [{"rows": 5}, {"columns": 5}, {"channels": 3}, {"std": 0.1}]
 
     def code(self, scheme: Any, case: Case, position: int) -> list[float]:
@@ -325,7 +319,6 @@ class TestLearnedHierarchical(EmbedTests):
     sizes = {"model_dim": 6, "heads": 1, "length": 12}
     places = [[0, 11, 12, 13, 24], [23, 5, 4, 19, 0]]
     cases = [{}, {"alpha": 0.7}, {"alpha": 0.05, "length": 5}, Case(length=7)]
-    wrong_width = 8, "the width must be 6, as the table's, got 8"
     changes = [{"alpha": 0.3}, {"length": 13}, {"std": 0.1}]
 
     def code(self, scheme: Any, case: Case, position: int) -> list[float]:
@@ -439,7 +432,6 @@ class TestSinusoidal(EmbedTests):
         ),
         {"layout": "concatenated"},
     ]
-    wrong_width = 7, "the width must be even, got 7"
 
     def code(self, scheme: Any, case: Case, position: int) -> list[float]:
         base, half = case.options.get("base", 1e4), scheme.geometry.model_dim // 2
@@ -471,7 +463,6 @@ class TestSinusoidal2d(EmbedTests):
         for base in (10_000.0, 100.0)
         for layout in LAYOUTS
     ]
-    wrong_width = 6, "the width must be divisible by 4, got 6"
 
     def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
         base, layout = case.options["base"], case.options["layout"]
@@ -497,7 +488,6 @@ class TestLearned2d(EmbedTests):
     noise = 1.0
     places = [[[0, 0], [4, 1], [2, 3]], [[1, 1], [0, 4], [4, 0]]]
     cases = [{}, {"resize": "bilinear"}, {"height": 7, "width": 5}]
-    wrong_width = 6, "the width must be 8, as the table's, got 6"
     changes = [{"resize": "bilinear"}, {"height": 6}, {"width": 6}, {"std": 1.0}]
 
     def output(self, scheme: Any) -> Tensor:
@@ -534,7 +524,6 @@ class TestLearnedAxes(EmbedTests):
     sizes = {"model_dim": 6, "heads": 1, "length": 20}
     places = [[[0, 0], [4, 1], [2, 3]], [[1, 1], [0, 4], [4, 0]]]
     cases = [{}, {"height": 7, "width": 5}, Case(model_dim=2)]
-    wrong_width = 8, "the width must be 6, as that of both tables, got 8"
     changes = [{"height": 6}, {"width": 6}]  # as other numbers are drawn
 
     def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
@@ -561,7 +550,6 @@ class TestPerceiver(WholeImageTests):
     sizes = {"model_dim": 6, "heads": 1, "length": 20}
     noise = 1.0
     cases = [{}, {"bands": 1}, {"bands": 3, "height": 4, "width": 9}, Case(length=1)]
-    wrong_width = 8, r"the width must be 6, .* got 8"
     changes = [{"bands": 5}]
 
     def embedded(self, scheme: Any, case: Case, token: Tensor, position: Any) -> Tensor:
@@ -609,7 +597,6 @@ class TestSinusoidalDetr(WholeImageTests):
         Case(model_dim=4),
         Case(length=1),
     ]
-    wrong_width = 6, "the width must be divisible by 4, got 6"
 
     def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
         side = 1 if "length" in case.sizes else 5
@@ -633,7 +620,6 @@ class TestSinusoidalConcat(EmbedTests):
     sizes = {"model_dim": 6, "heads": 1}
     noise = 1.0
     cases = combine(base=(10_000.0, 100.0), channels=(6, 2, 10))
-    wrong_width = 8, r"the width must be 6, .* got 8"
 
     def embedded(self, scheme: Any, case: Case, token: Tensor, position: int) -> Tensor:
         channels = case.options.get("channels", scheme.geometry.model_dim)
@@ -647,7 +633,6 @@ class TestTime2Vec(EmbedTests):
     name = "time2vec"
     sizes = {"model_dim": 6, "heads": 1, "length": 40}
     cases = [{}, {"normalised": False}, Case(model_dim=1)]
-    wrong_width = 8, r"the width must be 6, .* 8"
 
     def code(self, scheme: Any, case: Case, position: int) -> list[float]:
         unit = scheme.geometry.length if case.options.get("normalised", True) else 1
@@ -668,7 +653,6 @@ class TestTape(EmbedTests):
         {"base": 100.0},
         {"length": 7},
     ]
-    wrong_width = 7, "the width must be even, got 7"
 
     def code(self, scheme: Any, case: Case, position: int) -> list[float]:
         width = scheme.geometry.model_dim
