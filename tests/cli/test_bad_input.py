@@ -24,7 +24,6 @@ from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
 
 DRY = ["run", "--dry-run", "--schemes", "rope", "--measures", "smoothness"]
-SIZES = ("width", "heads", "length", "layers", "steps", "batch", "test-bytes")
 SCHEME = (
     "from posenc_compare.schemes import Scheme, register\n"
     "@register({name!a}, family='bias')\nclass Mine(Scheme):\n    'Mine.'\n"
@@ -50,7 +49,7 @@ def refused(done: Any, code: int = 2) -> str:
 @pytest.mark.parametrize(
     ("size", "value"),
     [
-        *product([*SIZES, "positions", "threads", "workers"], ["-1", str(2**63)]),
+        *product(["test-bytes", "positions", "workers"], ["-1", str(2**63)]),
         *(("width", value) for value in ("1.5", "true", "x", "", "nan")),
     ],
 )
@@ -124,17 +123,11 @@ def test_seeds_are_whole_and_up_to_the_largest_that_torch_takes(value: Any) -> N
         (["--shard", "4/3"], "got '4/3'; 1/4 would work"),
         (["--retry", "faild"], "got 'faild'; did you mean failed?"),
         (["--timeout", "0"], "timeout must be a number from 0.1"),
-        (["--timeout", "inf"], "timeout must be a number from 0.1"),
-        (["--memory", "-1"], "memory must be a number from 0"),
-        (["--set", "checkpoint_every=nan"], "checkpoint_every must be a number from 0"),
-        (["--set", "learning_rate=nan"], "learning_rate must be a number from"),
-        (["--seeds", "9-3"], "seeds must be from 1 to 10000, as a number of them or "),
         (["--preset", "qiuck"], "got 'qiuck'; did you mean quick?"),
         (["--device", "tpu"], "device must be auto or cpu or cuda, got 'tpu'"),
         (["--format", "jsn"], "'jsn' is not one of 'table', 'json'"),
         (["--format", "latex"], "'csv', 'md', 'tex'. 'tex' would work"),
         (["--schemes", "yarn"], "yarn is an option: rope:scaling=yarn"),
-        (["--set", "dtype=float16"], "dtype must be float32 or bfloat16, got 'fl"),
         (["--set", "longest=3"], "longest must be 1 or 2 or 4"),
         (["--set", "test_bytes=5"], "of length * longest, 32 * 16, got 5"),
         (["--stepz", "1"], "--stepz; did you mean --set steps=VALUE?"),
@@ -156,12 +149,9 @@ def test_seeds_are_whole_and_up_to_the_largest_that_torch_takes(value: Any) -> N
         (["--engine=ray", "--set=gpu_share=1.5"], "must be whole if it is above 1"),
         (["--measures=all", "--corpus=none"], "a file or a folder, got neither"),
         (["--measures=all", "--corpus="], "a file or a folder, got an empty name"),
-        (["--schemes", "rotery"], "unknown scheme 'rotery'; did you mean rope?"),
         (["--schemes", "zz*"], "no scheme matches 'zz*'"),
-        (["--schemes", "rope:base=-5"], "rope: base must be greater than 0, got -5.0"),
         (["--schemes", "randomized:scheme=(rope:base=-3)"], "must be greater than 0"),
         (["--set", "steps=1e3"], "got '1e3'; 300 would work"),
-        (["--set", "compiled=yes"], "compiled must be true or false, got 'yes'"),
         (["--zzzzz", "1"], "No such option: --zzzzz"),
         (["--set"], "'--set' requires an argument"),
         (["extra"], "unexpected extra argument"),
@@ -186,7 +176,6 @@ def test_wrong_options(posenc, words: list[str], message: str) -> None:
     [
         ("show sinusoid", "unknown scheme 'sinusoid'; did you mean sinusoidal"),
         ("show fox", "fox: has no code of a position or distance alone"),
-        ("show sinusoidal --width 7", "the width must be even, got 7"),
         ("show learned --length 4", "positions must be from 0 to 3, got 15"),
         (
             "show rope_2d --positions 16",
