@@ -1003,12 +1003,10 @@ TURNING = [
 ]
 
 
-@pytest.mark.parametrize("head_dim", [1, 3, 7])
 @pytest.mark.parametrize("name", TURNING)
-def test_odd_head_dims_are_refused_by_that_name(name: str, head_dim: int) -> None:
-    message = rf"^\w+: .*head_dim.*\b{head_dim}\b"
-    with pytest.raises(ConfigError, match=message) as caught:
-        create(name, heads=2, head_dim=head_dim)
+def test_odd_head_dims_are_refused_by_that_name(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"^\w+: .*head_dim.*\b7\b") as caught:
+        create(name, heads=2, head_dim=7)
     assert "fraction" not in str(caught.value)
 
 
