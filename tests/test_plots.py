@@ -214,8 +214,8 @@ def test_a_plot_without_records_is_no_failure(posenc: Any, tmp_path: Path) -> No
     [[[]], [[[]]], [1.0], [[1.0]], [[[[1.0]]]], [None], [[None]], [1e308, -1e308]],
 )
 def test_no_array_stops_the_plots(values: list[Any]) -> None:
-    arrays = dict.fromkeys(("code", "bias_map", "angles", "similarity"), values)
-    odd = record("portrait", arrays=arrays)
+    names: list[str] = ["code", "bias_map", "angles", "similarity"]
+    odd = record("portrait", arrays=dict.fromkeys(names, values))
     lines: list[str] = []
     images([odd], lines.append, endings=("png",), dpi=20)
     assert all(line.startswith("plot ") and "\n" not in line for line in lines)
