@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support.processes import children, fields, wait_for
 
+from posenc_compare.errors import ConfigError
 from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import compare
 
@@ -199,9 +200,9 @@ def test_a_cluster_that_cannot_be_used_is_one_line(
     assert told.count("\n") == 1
 
 
-def test_ray_that_is_missing_is_named(
+def test_ray_that_is_missing_is_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ModuleNotFoundError, match="ray"):
+    with pytest.raises(ConfigError, match=r"pip install 'posenc-compare\[ray\]'"):
         compare("rope", "smoothness", positions=16, engine="ray", out=tmp_path / "run")

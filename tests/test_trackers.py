@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import posenc_compare as pc
+from posenc_compare.errors import ConfigError
 from posenc_compare.records.record import Record
 from posenc_compare.records.trackers import TRACKERS, track_record, tracker_of
 from posenc_compare.run.scheduler import Event
@@ -135,8 +136,11 @@ def test_a_package_that_is_not_installed_is_named(
 ) -> None:
     module = "torch.utils.tensorboard" if name == "tensorboard" else name
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ModuleNotFoundError, match=name):
+    with pytest.raises(ConfigError) as error:
         pc.compare("rope", "smoothness", track=name, out=tmp_path / "run", **SMALL)
+    message = str(error.value)
+    assert message.startswith(f"track: {name} must be installed, got import of")
+    assert message.endswith(f"; `pip install 'posenc-compare[{name}]'` would work")
     assert not (tmp_path / "run").exists()
 
 

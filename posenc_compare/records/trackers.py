@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Protocol
 
+from posenc_compare.errors import ConfigError
 from posenc_compare.records.record import Record
 from posenc_compare.settings.canonical import Scalar
 from posenc_compare.validate import check_choice
@@ -39,7 +40,7 @@ class TensorBoard:
     """A folder for each cell; `tensorboard --logdir DIR/tensorboard` shows them."""
 
     def __init__(self, folder: Path) -> None:
-        self.module = importlib.import_module("torch.utils.tensorboard")
+        self.module = _imported("torch.utils.tensorboard", "tensorboard")
         self.folder = folder / "tensorboard"
 
     def start(self, cell: str, settings: dict[str, Scalar]) -> None:
@@ -60,7 +61,7 @@ class WandB:
     """A run of Weights & Biases for each cell; Trackio has the same functions."""
 
     def __init__(self, folder: Path, module: str = "wandb") -> None:
-        self.module = importlib.import_module(module)
+        self.module = _imported(module, module)
         self.group = folder.resolve().name
 
     def start(self, cell: str, settings: dict[str, Scalar]) -> None:
@@ -78,7 +79,7 @@ class MLflow:
     """A run of MLflow for each cell; MLFLOW_TRACKING_URI says where."""
 
     def __init__(self, folder: Path) -> None:
-        self.module = importlib.import_module("mlflow")
+        self.module = _imported("mlflow", "mlflow")
         self.module.set_experiment(PROJECT)
 
     def start(self, cell: str, settings: dict[str, Scalar]) -> None:
@@ -140,3 +141,14 @@ def track_record(tracker: Tracker, record: Record) -> None:
     if values:
         tracker.log(len(steps), values)
     tracker.finish()
+
+
+def _imported(module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"track: {extra} must be installed, got {error}; "
+            f"`pip install 'posenc-compare[{extra}]'` would work",
+            field="track",
+        ) from error

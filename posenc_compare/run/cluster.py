@@ -96,7 +96,7 @@ class Cluster:
     """
 
     def __init__(self, work: Work, gpus: float) -> None:
-        self._ray: Any = importlib.import_module("ray")
+        self._ray = _ray()
         self._begin = work, search_path()
         address, threads = work.address, work.threads
         self._own = not self._ray.is_initialized()
@@ -197,3 +197,14 @@ def _room(node: Body, threads: int, gpus: float) -> int:
     whole = int(has.get("GPU", 0))
     at_once = int(1 / gpus + 1e-9)  # of one GPU, which no share reaches beyond
     return min(by_cores, whole * at_once if at_once else int(whole // gpus))
+
+
+def _ray() -> Any:
+    """Return Ray."""
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise ConfigError(
+            "engine ray: must have Ray installed, and it is not; "
+            "`pip install 'posenc-compare[ray]'` would work"
+        ) from error

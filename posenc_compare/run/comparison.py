@@ -214,7 +214,6 @@ def compare(
     Raises:
         ConfigError: if a name or a value cannot be used.
         StoreError: if the folder cannot be used.
-        ModuleNotFoundError: if the tracker's package or Ray is not installed.
         KeyboardInterrupt: if it was interrupted; what was computed is kept in `out`.
 
     Example:

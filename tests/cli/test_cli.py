@@ -161,11 +161,7 @@ def without(
 
 @pytest.mark.parametrize(
     ("package", "words"),
-    [
-        ("pandas", ["table", "."]),
-        ("einops", ["measure", "--schemes", "nope"]),
-        ("wandb", ["measure", "--schemes", "nope", "--track", "wandb"]),
-    ],
+    [("pandas", ["table", "."]), ("einops", ["measure", "--schemes", "nope"])],
 )
 def test_a_package_that_a_command_lacks_is_one_line(
     package: str, words: list[str], tmp_path: Path
