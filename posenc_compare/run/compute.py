@@ -35,6 +35,7 @@ from posenc_compare.records.quantities import ONE_LAYER, Array, Curve, joined
 from posenc_compare.records.record import Facts, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.run.memory import out_of_memory
 from posenc_compare.run.provenance import provenance
 from posenc_compare.schemes import check_axes
 from posenc_compare.settings.probe import ProbeSetting
@@ -167,7 +168,7 @@ def _failed(record: Record, problem: BaseException, cell: Cell) -> Record:
         message = f"non-finite: {message}"
     elif isinstance(problem, PosencError):
         status = "unsupported" if _refuses(problem) else "failed"
-    elif _for_want_of_memory(problem, message):
+    elif out_of_memory(problem):
         status = "lost"
         what = message or type(problem).__name__
         message = f"oom: {what}; the setting was {cell.setting.spec()}"
@@ -182,13 +183,6 @@ def _failed(record: Record, problem: BaseException, cell: Cell) -> Record:
         error=one_line(message),
         trace=() if status == "unsupported" else tuple(trace),
     )
-
-
-def _for_want_of_memory(problem: BaseException, message: str) -> bool:
-    """Return whether memory was not enough, of the host or of a device."""
-    told = ("can't allocate memory", "out of memory")
-    known = isinstance(problem, MemoryError | torch.OutOfMemoryError)
-    return known or any(text in message for text in told)
 
 
 def _line_in_plugin(problem: BaseException, cell: Cell) -> str:
