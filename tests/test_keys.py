@@ -114,6 +114,7 @@ def edit(place: Path, pattern: str, old: str, new: str) -> None:
 
 
 ROPE = "schemes/rope.py"
+EVERYWHERE = "**/*.py"
 ALIBI = TRAINED | {"alibi smoothness"}
 ROTARY, COPIED = {"rope smoothness", "mix smoothness"}, {"alibi copy", "alibi reverse"}
 STAR = "from math import *\n"
@@ -124,9 +125,11 @@ TRAINER = ("train/trainer.py", "backward()", "backward(None)")
 CHECK = '        check_not_traced("attention")\n'
 Edits = list[tuple[str, str, str]]
 EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they move
-    "messages": (
+    "messages, files and names": (
         [
             ("attention/plan.py", " must be ", " has to be "),
+            (EVERYWHERE, "shared.slopes", "shared.steepness"),  # and the file
+            (EVERYWHERE, "rotation_angles", "angles_of"),
             (ROPE, "Formula: ", "# Formula: "),
             (ROPE, ", real=True", ""),
         ],
@@ -158,7 +161,7 @@ EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they mo
     ),
     "an import that nothing uses": (
         [("train/trainer.py", "\nimport torch\n", "\nimport bz2\nimport torch\n")],
-        ALL,
+        set(),
     ),
     "another shared helper": (
         [("schemes/alibi.py", "slopes import slopes", OTHER_HELPER)],
@@ -175,6 +178,10 @@ def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
     edits, moves = EDITS[name]
     for pattern, old, new in edits:
         edit(clone, pattern, old, new)
+        if old == "shared.slopes":
+            shared = clone / "schemes" / "shared"
+            (shared / "slopes.py").rename(shared / "steepness.py")
+            git(clone.parent, "add", "-A")  # so that git sees a new name
     assert {n for n, key in keys_of(clone).items() if key != before[n]} == moves
     if name == "the trainer":
         commit(clone.parent)

@@ -3,18 +3,20 @@
 This is the definition under its decorator, with all definitions that it names. These
 lie in its own file and in files of other schemes, measures or tasks. The code is parsed
 with `ast`. Layout, docstrings, error messages, names of definitions and places of files
-do not count. If the imports of a file are edited, they count too, until the edit is
-committed.
+do not count. If a file is edited to name other shared definitions, those that it names
+count too, until the edit is committed.
 """
 
 import ast
 import functools
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from posenc_compare.source import edits
+from posenc_compare.source.edits import Texts
 from posenc_compare.source.files import (
     OURS,
     file_of,
@@ -45,13 +47,14 @@ class Code(NamedTuple):
 @remembered
 def built_in_code(module: str, path: Path, definition: str) -> Code:
     """Return the code that identifies a definition in a file of this package."""
-    reader = _Reader(module, path)
+    reader = _Reader(module, path, read)
     counted = [reader.read(module, definition)]
     before, now = edits.edited()
-    for file in filter(now.__contains__, reader.files):
-        was, imports = (edits.imports(texts.get(file, b"")) for texts in (before, now))
-        if imports != was:
-            counted.append([*imports])
+    if any(file in now for file in reader.files):
+        earlier = _Reader(module, path, lambda f: before[f] if f in before else read(f))
+        earlier.read(module, definition)
+        if (others := reader.shared(now)) != earlier.shared(before):
+            counted.append(others)
     text = json.dumps(counted[0] if len(counted) == 1 else counted, sort_keys=True)
     statements = tuple(statement for statement, _ in reader.statements)
     sha256 = hashlib.sha256(text.encode()).hexdigest()
@@ -99,12 +102,16 @@ class _Module:
 class _Reader:
     """Collect the definitions that one of them leads to, in a fixed order."""
 
-    def __init__(self, module: str, path: Path) -> None:
+    def __init__(
+        self, module: str, path: Path, text_of: Callable[[Path], bytes]
+    ) -> None:
         self.statements: list[tuple[ast.stmt, _Module]] = []
         self.files: list[Path] = []
-        own = _module(module, path, read(path))
+        self._text_of = text_of
+        own = _module(module, path, text_of(path))
         self._modules: dict[str, _Module | None] = {module: own}
         self._seen: dict[tuple[str, str], int] = {}
+        self._shared_ones: list[tuple[str, str]] = []
 
     def read(self, module: str, name: str) -> list[Form]:
         """Return what counts of a definition and of all that it leads to."""
@@ -114,6 +121,10 @@ class _Reader:
             form(nameless(statement), functools.partial(self._word, place))
             for statement, place in self.statements
         ]
+
+    def shared(self, texts: Texts) -> list[Form]:
+        """Return what the shared things are that were named, in order."""
+        return [edits.definition(*one, texts) for one in self._shared_ones]
 
     def _refer(self, module: str, name: str) -> Form:
         """Return what stands for a name of a module, and read what it leads to."""
@@ -140,6 +151,8 @@ class _Reader:
         """
         if module.split(".")[0] != OURS:
             return f"{module}.{name}"
+        if (module, name) not in self._seen:
+            self._shared_ones.append((module, name))
         return ["shared", self._seen.setdefault((module, name), len(self._seen))]
 
     def _word(self, place: _Module, node: ast.AST) -> Form:
@@ -157,8 +170,9 @@ class _Reader:
         """Return a module if its code counts for itself, and read its effects."""
         if name not in self._modules:
             path = file_of(name) if name.split(".")[0] == OURS else None
-            own = path if path and registers(path) else None
-            self._modules[name] = _module(name, own, read(own)) if own else None
+            own = path is not None and registers(path)
+            text = self._text_of(path) if path and own else b""
+            self._modules[name] = _module(name, path, text) if path and own else None
         place = self._modules[name]
         if place is not None and place.path not in self.files:
             self.files.append(place.path)

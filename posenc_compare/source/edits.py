@@ -4,7 +4,8 @@ Keys hold no hash of the code that the package shares; `NUMBERS` identifies that
 So an edit of shared code, in a clone or an installed copy, must change the keys. Files
 are compared with the checked-out commit, or with the RECORD of the wheel. If there is
 neither, nothing is added. `own_code` covers the files of schemes, measures and tasks.
-Layout, comments, docstrings and error messages make no difference.
+Layout, comments, docstrings, error messages and places of files make no difference. An
+import of a name of this package counts by the definition of that name.
 """
 
 import ast
@@ -14,28 +15,31 @@ import importlib.metadata
 import json
 import os
 import subprocess
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from posenc_compare.source.files import OURS, remembered, tree_of
+from posenc_compare.source.files import OURS, read, remembered, tree_of
 from posenc_compare.source.forms import (
     Form,
+    defines,
     form,
     is_registered,
+    is_silent,
+    nameless,
     without_texts,
 )
 
 PACKAGE = Path(__file__).parent.parent
-IMPORT = ast.Import | ast.ImportFrom
 Texts = dict[Path, bytes]
 
 
 @remembered
 def shared_edits() -> str:
     """Return the hash of what was edited in shared files; "" for nothing."""
-    before, after = map(_forms, edited())
-    gone = {f"without {one}" for one in before - after}
-    found = sorted(gone | (after - before))
+    before, after = map(_statements, edited())
+    gone = {f"without {one}" for one in (before - after).elements()}
+    found = sorted(gone | {*(after - before).elements()})
     return hashlib.sha256("\n".join(found).encode()).hexdigest() if found else ""
 
 
@@ -96,22 +100,68 @@ def _texts(paths: Iterable[Path]) -> Texts:
     return {path: path.read_bytes() for path in paths if path.is_file()}
 
 
-def _forms(texts: Texts) -> set[str]:
-    """Return the hashes of files that register nothing, without texts and layout."""
+def _statements(texts: Texts) -> Counter[str]:
+    """Return the hashes of all statements of files that register nothing."""
     trees = [tree_of(text) for text in texts.values()]
-    shared = [tree for tree in trees if not any(map(is_registered, tree.body))]
-    forms = [json.dumps(form(tree, _as_written)) for tree in shared]
-    return {hashlib.sha256(one.encode()).hexdigest() for one in forms}
+    forms = [
+        json.dumps(one)
+        for tree in trees
+        if not any(map(is_registered, tree.body))
+        for one in _forms(tree, texts)
+    ]
+    return Counter(hashlib.sha256(one.encode()).hexdigest() for one in forms)
 
 
-def imports(text: bytes) -> list[str]:
-    """Return the imports of a file, sorted."""
-    nodes = ast.walk(tree_of(text))
-    return sorted(ast.unparse(one) for one in nodes if isinstance(one, IMPORT))
+def _forms(tree: ast.Module, texts: Texts) -> Iterator[Form]:
+    """Yield what counts of a file: its statements, and the imports that it uses."""
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for statement in tree.body:
+        match statement:
+            case ast.ImportFrom(names=[ast.alias("*")]) | ast.ImportFrom(module=None):
+                yield ast.unparse(statement)
+            case ast.ImportFrom(module=module, names=names):
+                for one in names:
+                    if (own := one.asname or one.name) in used:
+                        yield [own, definition(str(module), one.name, texts)]
+            case ast.Import(names=names):
+                for one in names:
+                    if (own := one.asname or one.name.partition(".")[0]) in used:
+                        yield [own, one.name]
+            case _ if not is_silent(statement):
+                yield form(nameless(statement), as_written)
 
 
-def _as_written(node: ast.AST) -> Form:
-    """Leave every name as it is written."""
-    if isinstance(node, IMPORT):
-        return ast.unparse(node)
-    return without_texts(node, _as_written)
+def definition(module: str, name: str, texts: Texts) -> Form:
+    """Return what a name of a module stands for, with these texts of files.
+
+    Of this package, that is its definition, wherever it is, and its name if there is
+    none.
+    """
+    if module.split(".")[0] != OURS:
+        return f"{module}.{name}"
+    place = PACKAGE.joinpath(*module.split(".")[1:])
+    paths = (place / "__init__.py", place.with_suffix(".py"))
+    found = [texts.get(p) or (read(p) if p.is_file() else b"") for p in paths]
+    body = [one for text in found for one in tree_of(text).body]
+    for one in body:
+        match one:
+            case ast.ImportFrom(module=other, names=names, level=0):
+                for handed in names:
+                    if (handed.asname or handed.name) == name and other != module:
+                        return definition(str(other), handed.name, texts)
+    meant = [one for one in body if name in defines(one)]
+    return [form(nameless(one), as_written) for one in meant] or name
+
+
+def as_written(node: ast.AST) -> Form:
+    """Leave every name as it is written, without the module of one of ours."""
+    match node:
+        case ast.ImportFrom(module=module, names=names, level=level):
+            ours = level or str(module).split(".")[0] == OURS
+            return [
+                [name, "" if ours else module, own]
+                for name, own in sorted((n.name, n.asname or "") for n in names)
+            ]
+        case ast.Import():
+            return ast.unparse(node)
+    return without_texts(node, as_written)
