@@ -122,7 +122,9 @@ def _warm(request: Body) -> None:
     spec = request["spec"]
     with contextlib.suppress(Exception):  # the child reports what is wrong
         if request["reads_corpus"]:
-            load_corpus(*request["places"][:2])
+            text = load_corpus(*request["places"][:2])
+            if text.sha256 != spec["setting"]["corpus_sha256"]:
+                load_corpus.cache_clear()  # it may be whole again for the next cell
         # The profiler of memory imports the compiler too, which takes seconds.
         profiled = MEASURES.get(spec["measure"]["name"]).exclusive
         if profiled or spec["setting"].get("compiled"):

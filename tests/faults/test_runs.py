@@ -443,11 +443,14 @@ def test_workers_and_threads_fit_the_cores() -> None:
     assert fitted(replace(many, workers=7), [cell]).workers == 7  # as asked
 
 
-@pytest.mark.parametrize("reads", [True, False])
-def test_a_worker_reads_the_corpus_once_for_its_cells(corpus: str, reads: bool) -> None:
+@pytest.mark.parametrize("known", [True, False])
+def test_a_worker_reads_the_corpus_once_for_its_cells(corpus: str, known: bool) -> None:
     places = (corpus, "")
+    sha256 = load_corpus(*places).sha256 if known else "of another text"
     load_corpus.cache_clear()
-    request = {"plugins": [], "spec": {}, "places": places, "reads_corpus": reads}
-    worker._warm(request)
+    spec = {"setting": {"corpus_sha256": sha256}}
+    worker._warm(
+        {"plugins": [], "spec": spec, "places": places, "reads_corpus": True}
+    )
     load_corpus(*places)
-    assert load_corpus.cache_info().hits == reads
+    assert load_corpus.cache_info().hits == known
