@@ -123,30 +123,35 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     # Only these records know the documents of the text, so ranks leave them out.
     own = [replace(one, arrays={}) for one in made]
     labels = [clean(label, SHORT) for label in checked]
-    # Times of the reference are of another machine.
-    others = [r for r in known if r.label not in labels and r.measure != "cost"]
-    every = [*others, *own]
     scored = [r for r in own if r.measure == "extrapolation" and r.status == "ok"]
+    seeds = {record.spec.seed for record in scored}
+    # Times of the reference are of another machine, and only common seeds compare.
+    others = [
+        r
+        for r in known
+        if r.label not in labels and r.measure != "cost"
+        if not (r.task and seeds) or r.spec.seed in seeds
+    ]
+    every = [*others, *own]
     facts = _differing(known, scored)
     if facts:
         facts.append(_control(known, chosen, Store(out / "control")))
     placed = [k for k in labels if any(r.label == k for r in scored)]
     places = {}
+    failed_checks = {clean(k, SHORT): _failed_checks(n) for k, n in bad.items() if n}
     for label in labels:
         table = rank_table if label in placed else unranked_table
         found = table(every, label)
-        places[label] = replace(found, lines=(*found.lines, *facts))
+        first = [f"{label} {failed_checks[label]}"] if label in failed_checks else []
+        places[label] = replace(found, lines=(*first, *found.lines, *facts))
     card = scorecard(made)
     failed = without_result([r for r in own if r.label in placed])
     tables = [*filter(None, [card]), *places.values(), *failed]
     show_tables(tables, format)
     written = write_tables(made, out, tables)
     _write(every, places, placed, out, written)
-    for label, count in bad.items():
-        if count:
-            many = f"it failed {count} check{'s' * (count != 1)} above"
-            ranked = clean(label, SHORT) in placed
-            say(f"{label}: {'its rank may mean nothing: ' * ranked}{many}")
+    for label, why in failed_checks.items():
+        say(f"{label} {why}")
     return int(any(bad.values()) or bool(results.failed))
 
 
@@ -180,6 +185,11 @@ def _check(label: str, plugins: list[str]) -> int:
             say(f"{label}: check {outcome.check.code} failed: {outcome.detail}")
     say(f"{label}: {states['passed']} checks passed, {states['failed']} failed")
     return states["failed"]
+
+
+def _failed_checks(count: int) -> str:
+    many = f"{count} check{'s' * (count != 1)}"
+    return f"failed {many} of `posenc-compare check`: its scores may mean nothing"
 
 
 def _write(
@@ -234,7 +244,8 @@ def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
     return (
         f"reference cells computed here ({', '.join(CONTROLS)}, seed 0): {len(off)} of "
         f"{len(there)} scores compared; they differ by {mean(off.values()):.2g} bits "
-        f"on average, and by {off[most]:.2g} at most ({label} at {x:g})"
+        f"on average, and by {off[most]:.2g} at most ({label} at {x:g}); `run "
+        f"--schemes all --plugin FILE` computes everything here"
     )
 
 

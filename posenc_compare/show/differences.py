@@ -227,9 +227,8 @@ def rank_table(records: Iterable[Record], own: str) -> Table:
         f"difference: the other minus {own}, so + means that {own} is better; its "
         f"95 % interval is over paired seeds and not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
-        "scores: means over all seeds of a scheme; differences and ranks go by common "
-        "seeds; neighbours without a difference have no ranking, and equal scores are "
-        "in the order of names",
+        f"scores: means over the seeds of {own} that a scheme has; neighbours without "
+        f"a difference have no ranking, and equal scores are in the order of names",
     ]
     rank = f"rank {at + 1} of {len(scored)}" if placed else "no rank"
     return Table(

@@ -449,8 +449,6 @@ def test_a_worker_reads_the_corpus_once_for_its_cells(corpus: str, known: bool) 
     sha256 = load_corpus(*places).sha256 if known else "of another text"
     load_corpus.cache_clear()
     spec = {"setting": {"corpus_sha256": sha256}}
-    worker._warm(
-        {"plugins": [], "spec": spec, "places": places, "reads_corpus": True}
-    )
+    worker._warm({"plugins": [], "spec": spec, "places": places, "reads_corpus": True})
     load_corpus(*places)
     assert load_corpus.cache_info().hits == known
