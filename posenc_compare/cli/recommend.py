@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from posenc_compare.cli.console import show, show_tables, tell
-from posenc_compare.validate import check_choice
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import near
 
 CASES = {
     "language": "A new language model",
@@ -19,6 +20,7 @@ CASES = {
     "streaming": "Streaming",
 }
 """Heading on the page of each case, by its name on the command line."""
+SHORT = 3  # letters of words that name no case
 LARGE = "What transfers to a model of a billion parameters"
 
 
@@ -45,7 +47,12 @@ def recommend(
         show("First choices", ["case", "for", "take"], choices)
         print_markdown(sections[LARGE])
         return
-    check_choice("case", case, (*CASES,))
+    if case not in CASES:
+        meant = " or ".join(_cases_near(case))
+        raise ConfigError(
+            f"case must be one of {', '.join(CASES)}, got {case[:40]!r}"
+            + (f"; did you mean {meant}?" if meant else "")
+        )
     from posenc_compare.cli.rank import reference_records
     from posenc_compare.show.scorecard import scorecard
 
@@ -63,6 +70,17 @@ def recommend(
         names = {record.spec.scheme.name for record in known}
         if lacking := [x for x in first - labels if x.partition(":")[0] in names]:
             tell(f"The preset quick has no record of {', '.join(sorted(lacking))}.")
+
+
+def _cases_near(word: str) -> list[str]:
+    """Return the cases whose names or headings have a similar word."""
+    named: dict[str, list[str]] = {}
+    for name, heading in CASES.items():
+        for one in (*heading.lower().split(), name):
+            if len(one) > SHORT:
+                named.setdefault(one, []).append(name)
+    found = (name for one in near(word, named) for name in named[one])
+    return list(dict.fromkeys(found))
 
 
 def print_markdown(text: str) -> None:
