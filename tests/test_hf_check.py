@@ -492,6 +492,21 @@ class Port(nn.Module):
         return self.inner(input_ids).logits
 
 
+class Wrapped(transformers.LlamaForCausalLM):
+    """A model whose `forward` passes on what it does not name."""
+
+    def forward(self, input_ids: Any = None, position_ids: Any = None, **given: Any):
+        return super().forward(input_ids, position_ids=position_ids, **given)
+
+
+def test_arguments_that_a_model_passes_on_are_tried() -> None:
+    model = model_of("LlamaForCausalLM")
+    plain = states(model)
+    model.__class__ = Wrapped
+    assert states(model) == plain
+    assert "n/a" not in plain.values()
+
+
 def test_what_a_port_does_not_take_is_named() -> None:
     found = {one.check: one for one in hf.check(Port())}
     assert found["causal"].state == found["alone"].state == "passed"

@@ -37,6 +37,23 @@ class NotApplicableError(Exception):
     """A reading that this model does not take, and why."""
 
 
+def arguments_of(model: nn.Module) -> set[str]:
+    """Return the names of what `forward` takes.
+
+    If it takes `**kwargs`, these include what the methods take that it overrides.
+    """
+    found: set[str] = set()
+    above = (
+        vars(kind)["forward"] for kind in type(model).__mro__ if "forward" in vars(kind)
+    )
+    for forward in (model.forward, *above):
+        parameters = inspect.signature(forward).parameters.values()
+        found |= {one.name for one in parameters}
+        if all(one.kind != one.VAR_KEYWORD for one in parameters):
+            break
+    return found
+
+
 class Reader:
     """Reads two rows of random tokens with a model in evaluation mode.
 
@@ -49,7 +66,7 @@ class Reader:
         self.causal = is_causal(model) if causal is None else causal
         tokens = tokens_of(config, tokens)
         self.tokens, self.half, self.quarter = tokens, tokens // 2, tokens // 4
-        self.arguments: Any = inspect.signature(model.forward).parameters
+        self.arguments = arguments_of(model)
         pad = getattr(config, "pad_token_id", None)
         self.pad = pad if isinstance(pad, int) and pad >= 0 else None
         named = [v for n, v in vars(config).items() if n.endswith("_token_id")]
