@@ -192,3 +192,17 @@ def test_a_file_takes_the_place_of_a_scheme_in_a_notebook(
     )
     results = pc.compare("inline", "smoothness", plugins=[path], **SMALL)
     assert repr(results) == "Results(1 of 1 cells ok)"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "width"),
+    [
+        ({"heads": 4, "head_dim": 16}, 64),
+        ({"heads": 4, "head_dim": 16, "model_dim": 96}, 96),
+        ({"heads": 4}, 512),
+    ],
+)
+def test_the_width_of_a_scheme_follows_from_its_heads(
+    sizes: dict[str, int], width: int
+) -> None:
+    assert pc.create("fox", **sizes).geometry.model_dim == width
