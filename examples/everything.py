@@ -81,7 +81,7 @@ def draw_parameters(records: list[Record]) -> Figure | None:
     styles, chosen = looks(records), usable(records, "parameters")
     if not chosen:
         return None
-    figure = Figure(figsize=(3.4, 2))
+    figure = Figure(figsize=(3.4, 2), layout="constrained")
     axes = figure.subplots()
     for record in chosen:
         look = styles[record.label]
