@@ -499,12 +499,21 @@ class Wrapped(transformers.LlamaForCausalLM):
         return super().forward(input_ids, position_ids=position_ids, **given)
 
 
+class Cacheless(transformers.LlamaForCausalLM):
+    """A model that gives an argument itself, beside those that it passes on."""
+
+    def forward(self, input_ids: Any = None, **given: Any):
+        return super().forward(input_ids, use_cache=False, **given)
+
+
 def test_arguments_that_a_model_passes_on_are_tried() -> None:
     model = model_of("LlamaForCausalLM")
     plain = states(model)
+    assert "n/a" not in plain.values()
     model.__class__ = Wrapped
     assert states(model) == plain
-    assert "n/a" not in plain.values()
+    model.__class__ = Cacheless
+    assert "failed" not in states(model).values()
 
 
 def test_what_a_port_does_not_take_is_named() -> None:

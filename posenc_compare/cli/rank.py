@@ -124,14 +124,8 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     own = [replace(one, arrays={}) for one in made]
     labels = [clean(label, SHORT) for label in checked]
     scored = [r for r in own if r.measure == "extrapolation" and r.status == "ok"]
-    seeds = {record.spec.seed for record in scored}
-    # Times of the reference are of another machine, and only common seeds compare.
-    others = [
-        r
-        for r in known
-        if r.label not in labels and r.measure != "cost"
-        if not (r.task and seeds) or r.spec.seed in seeds
-    ]
+    # Times of the reference are of another machine.
+    others = [r for r in known if r.label not in labels and r.measure != "cost"]
     every = [*others, *own]
     facts = _differing(known, scored)
     if facts:
@@ -141,7 +135,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     failed_checks = {clean(k, SHORT): _failed_checks(n) for k, n in bad.items() if n}
     for label in labels:
         table = rank_table if label in placed else unranked_table
-        found = table(every, label)
+        found = table(_of_common_seeds(every, label), label)
         first = [f"{label} {failed_checks[label]}"] if label in failed_checks else []
         places[label] = replace(found, lines=(*first, *found.lines, *facts))
     card = scorecard(made)
@@ -187,9 +181,20 @@ def _check(label: str, plugins: list[str]) -> int:
     return states["failed"]
 
 
+def _of_common_seeds(records: "list[Record]", label: str) -> "list[Record]":
+    """Return the trainings of the seeds that a scheme and the reference have.
+
+    So means differ by what is printed as a difference. Other records stay.
+    """
+    own = {r.spec.seed for r in records if r.label == label and r.status == "ok"}
+    others = {r.spec.seed for r in records if r.label != label and r.task}
+    seeds = own & others
+    return [r for r in records if not (r.task and seeds) or r.spec.seed in seeds]
+
+
 def _failed_checks(count: int) -> str:
     many = f"{count} check{'s' * (count != 1)}"
-    return f"failed {many} of `posenc-compare check`: its scores may mean nothing"
+    return f"failed {many}: its scores may mean nothing"
 
 
 def _write(
@@ -244,8 +249,7 @@ def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
     return (
         f"reference cells computed here ({', '.join(CONTROLS)}, seed 0): {len(off)} of "
         f"{len(there)} scores compared; they differ by {mean(off.values()):.2g} bits "
-        f"on average, and by {off[most]:.2g} at most ({label} at {x:g}); `run "
-        f"--schemes all --plugin FILE` computes everything here"
+        f"on average, and by {off[most]:.2g} at most ({label} at {x:g})"
     )
 
 

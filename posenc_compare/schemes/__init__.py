@@ -69,7 +69,7 @@ def create(
         128
     """
     heads, head_dim = sizes.get("heads", 0), sizes.get("head_dim", 0)
-    if all(isinstance(size, int) and size > 0 for size in (heads, head_dim)):
+    if all(type(size) is int and size > 0 for size in (heads, head_dim)):
         sizes.setdefault("model_dim", heads * head_dim)
     try:
         geometry = Geometry(lengths=lengths, **sizes)

@@ -127,11 +127,11 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
     assert code == 1
     assert "broken: check C" in err
     assert "broken: rank" in out
-    failed = r"broken failed \d checks? of `posenc-compare check`: its scores may mean "
+    failed = r"broken failed \d checks?: its scores may mean nothing"
     assert re.match(failed, err.splitlines()[-1])
     files = ("table.md", "table.tex", "rank.html")
     for shown in (out, *((tmp_path / "out" / name).read_text() for name in files)):
-        assert re.search(failed.replace("`", ".{1,10}"), shown)
+        assert re.search(failed, shown)
         assert "torch differs" in shown
         assert "reference cells computed here (nope, alibi, seed 0)" in shown
         assert "4 of 4 scores compared; they differ by 0.25 bits on average" in shown
