@@ -182,14 +182,15 @@ def _check(label: str, plugins: list[str]) -> int:
 
 
 def _of_common_seeds(records: "list[Record]", label: str) -> "list[Record]":
-    """Return the trainings of the seeds that a scheme and the reference have.
+    """Return records without trainings of seeds that a scheme or all others lack.
 
-    So means differ by what is printed as a difference. Other records stay.
+    Means then differ by the difference that the table prints.
     """
-    own = {r.spec.seed for r in records if r.label == label and r.status == "ok"}
-    others = {r.spec.seed for r in records if r.label != label and r.task}
-    seeds = own & others
-    return [r for r in records if not (r.task and seeds) or r.spec.seed in seeds]
+    trained = [r for r in records if r.measure == "extrapolation" and r.status == "ok"]
+    own = {r.spec.seed for r in trained if r.label == label}
+    seeds = own & {r.spec.seed for r in trained if r.label != label}
+    kept = [r for r in records if r.measure != "extrapolation" or r.spec.seed in seeds]
+    return kept if seeds else records
 
 
 def _failed_checks(count: int) -> str:

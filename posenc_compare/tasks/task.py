@@ -176,7 +176,10 @@ def check_batch(
 
 
 def _check_sizes(must: str, x: object, sizes: tuple[int, ...]) -> None:
-    """Refuse what is no tensor of these sizes; `must` begins the message."""
+    """Raise `PluginError` unless `x` is a tensor of these sizes.
+
+    The message starts with `must`.
+    """
     got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
     if got != tuple(sizes):
         raise PluginError(f"{must} a tensor {tuple(sizes)}, got {got}")

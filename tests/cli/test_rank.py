@@ -225,3 +225,16 @@ def test_seeds_that_the_reference_lacks_are_refused() -> None:
     with pytest.raises(ConfigError, match="those of the reference, 3 to 3, got 4 to 4"):
         command._check_seeds(known, cells)
     command._check_seeds(known, [replace(cells[0], setting=Training(seed=3))])
+
+
+def test_means_are_over_seeds_that_both_sides_have() -> None:
+    own = [curve("mine", [1.0, 2.0], task="language", seed=n) for n in (2, 3)]
+    others = [curve("rope", [1.0, 9.0 - n], task="language", seed=n) for n in range(4)]
+    untrained = record("mine", seed=0)
+    records = sound([*own, *others, untrained])
+    kept = command._of_common_seeds(records, "mine")
+    trained = [r.spec.seed for r in kept if r.measure == "extrapolation"]
+    assert sorted(trained) == [2, 2, 3, 3]
+    assert len(kept) == 5
+    apart = sound([*own, *others[:2]])  # no common seed
+    assert command._of_common_seeds(apart, "mine") == apart
