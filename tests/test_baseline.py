@@ -124,7 +124,9 @@ def test_a_scheme_of_another_text_is_not_compared() -> None:
             one["key"] = spec_key(one["spec"])
     (curves, _) = tables(records, "rope [corpus=1]")
     (line,) = curves.lines
-    assert line.startswith("lower is better; p, from 6 common seeds on: step-down max")
+    assert line.startswith(
+        "lower is better; p, with at least 6 common seeds: step-down max"
+    )
     assert line.endswith("; * p ≤ 0.05")
     cells = {str(first): rest for first, *rest in curves.body}
     assert cells["nope [corpus=2]"] == ["of another text"] * 2

@@ -506,6 +506,20 @@ class Cacheless(transformers.LlamaForCausalLM):
         return super().forward(input_ids, use_cache=False, **given)
 
 
+class Deaf(transformers.LlamaForCausalLM):
+    """A model that takes every argument and reads the tokens alone."""
+
+    def forward(self, input_ids: Any = None, **given: Any):
+        return super().forward(input_ids)
+
+
+def test_position_ids_that_a_model_ignores_are_not_called_right() -> None:
+    model = model_of("LlamaForCausalLM")
+    assert states(model)["position ids"] == "passed"
+    model.__class__ = Deaf
+    assert states(model)["position ids"] == "n/a"
+
+
 def test_arguments_that_a_model_passes_on_are_tried() -> None:
     model = model_of("LlamaForCausalLM")
     plain = states(model)

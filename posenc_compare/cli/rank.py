@@ -135,7 +135,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     failed_checks = {clean(k, SHORT): _failed_checks(n) for k, n in bad.items() if n}
     for label in labels:
         table = rank_table if label in placed else unranked_table
-        found = table(_of_common_seeds(every, label), label)
+        found = table(_of_common_seeds(every, label, labels), label)
         first = [f"{label} {failed_checks[label]}"] if label in failed_checks else []
         places[label] = replace(found, lines=(*first, *found.lines, *facts))
     card = scorecard(made)
@@ -181,14 +181,16 @@ def _check(label: str, plugins: list[str]) -> int:
     return states["failed"]
 
 
-def _of_common_seeds(records: "list[Record]", label: str) -> "list[Record]":
-    """Return records without trainings of seeds that a scheme or all others lack.
+def _of_common_seeds(
+    records: "list[Record]", label: str, ranked: list[str]
+) -> "list[Record]":
+    """Return records without trainings of seeds that a scheme or the reference lacks.
 
     Means then differ by the difference that the table prints.
     """
     trained = [r for r in records if r.measure == "extrapolation" and r.status == "ok"]
     own = {r.spec.seed for r in trained if r.label == label}
-    seeds = own & {r.spec.seed for r in trained if r.label != label}
+    seeds = own & {r.spec.seed for r in trained if r.label not in ranked}
     kept = [r for r in records if r.measure != "extrapolation" or r.spec.seed in seeds]
     return kept if seeds else records
 

@@ -51,23 +51,26 @@ def profiles_in(model: Any, notes: Mapping[int, str]) -> list[Described]:
     def keep(module: nn.Module, args: Any, out: Tensor) -> None:
         read.setdefault(module, (args[0].double(), out.double()))
 
-    hooks = []
-    for part, linear in parts.values():
+    hooks = [one.register_forward_hook(keep) for pair in parts.values() for one in pair]
+    linears = {linear for _, linear in parts.values()}
+    for linear in linears:
         linear.weight *= LARGER
-        hooks += [one.register_forward_hook(keep) for one in (part, linear)]
-    model(**given(model, ids))
-    for hook in hooks:
-        hook.remove()
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     found: dict[int, tuple[Variant, float]] = {}
-    for number, (part, linear) in parts.items():
-        rank, reach = part.proj.shape
-        clip = getattr(model.config, "rel_l2_clip_threshold", 0.0)
-        variant = Variant("inkling", {"rank": rank, "reach": reach, "clip": clip})
-        off = _off(variant, part, linear, read[linear][0], read[part][1])
-        linear.weight /= LARGER
-        found[number] = variant, off
-        groups[variant.label, notes.get(number, "")].append(number)
+    try:
+        model(**given(model, ids))
+        for number, (part, linear) in parts.items():
+            rank, reach = part.proj.shape
+            clip = getattr(model.config, "rel_l2_clip_threshold", 0.0)
+            variant = Variant("inkling", {"rank": rank, "reach": reach, "clip": clip})
+            off = _off(variant, part, linear, read[linear][0], read[part][1])
+            found[number] = variant, off
+            groups[variant.label, notes.get(number, "")].append(number)
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for linear in linears:
+            linear.weight /= LARGER
     if not all(off <= EXACT for _, off in found.values()):
         return []
     return [

@@ -40,7 +40,7 @@ class NotApplicableError(Exception):
 def arguments_of(model: nn.Module) -> set[str]:
     """Return the names of what `forward` takes.
 
-    If it takes `**kwargs`, these include what the methods take that it overrides.
+    If it takes `**kwargs`, these include the arguments of the methods it overrides.
     """
     found: set[str] = set()
     kinds = [kind for kind in type(model).__mro__ if "forward" in vars(kind)]
@@ -79,9 +79,11 @@ class Reader:
         self.counted = torch.arange(tokens, device=device).expand(2, -1)
         try:
             self.full = self.read(self.ids)
-        except TypeError:  # what it passes on, it may give itself
+        except TypeError:  # it may set itself what it also passes on
             self.arguments = set(inspect.signature(model.forward).parameters)
             self.full = self.read(self.ids)
+        if self._ignores_ids():
+            self.arguments.discard("position_ids")
 
     @property
     def bound(self) -> float:
@@ -110,6 +112,16 @@ class Reader:
             if apart(made, self.full) <= self.bound:
                 return first
         return None
+
+    def _ignores_ids(self) -> bool:
+        """Return whether the model takes ids by `**kwargs` and reads none of them."""
+        if "position_ids" in inspect.signature(self.model.forward).parameters:
+            return False
+        try:
+            made = self.read(self.ids, position_ids=self.counted.flip(1))
+        except Exception:  # ids of several axes
+            return False
+        return apart(made, self.full) <= self.bound
 
     def at(self, positions: Tensor) -> dict[str, Tensor]:
         """Return positions as an argument, if the model takes them."""

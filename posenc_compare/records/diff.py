@@ -28,7 +28,7 @@ def same_cell(record: Record) -> bytes:
 def paired(
     one: Iterable[Record], other: Iterable[Record]
 ) -> Iterator[tuple[Record | None, Record | None]]:
-    """Yield each record of two folders once, beside the one that is most like it.
+    """Yield each record of two folders once, beside one that is like it.
 
     Records of one key are pairs. Then, in their order, those that answer the same
     question, and those of one scheme, measure, task and seed under other settings. One

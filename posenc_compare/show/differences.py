@@ -113,7 +113,7 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                     [[label, *(column[label] for column in cells)] for label in labels],
                     max(seeds),
                     (
-                        f"{better} is better; p, from {FEWEST} common seeds on: "
+                        f"{better} is better; p, with at least {FEWEST} common seeds: "
                         f"step-down max-T test of all schemes against the baseline, "
                         f"adjusted within a column; * p ≤ {ALPHA:g}",
                     ),
@@ -227,8 +227,9 @@ def rank_table(records: Iterable[Record], own: str) -> Table:
         f"difference: the other minus {own}, so + means that {own} is better; its "
         f"95 % interval is over paired seeds and not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
-        f"scores: means over the seeds of {own} that a scheme has; neighbours without "
-        f"a difference have no ranking, and equal scores are in the order of names",
+        f"scores: means over the seeds that a scheme shares with {own}; neighbours "
+        f"without a difference have no ranking, and equal scores are in the order of "
+        f"names",
     ]
     rank = f"rank {at + 1} of {len(scored)}" if placed else "no rank"
     return Table(

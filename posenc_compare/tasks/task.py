@@ -153,7 +153,7 @@ def check_batch(
     # One that is given no sizes, or is no matrix, must have a token at least.
     found = tuple(getattr(batch.tokens, "shape", ()))
     rows, columns = found if len(found) == 2 else (1, 1)
-    sizes = count or rows or 1, length or columns
+    sizes = count or rows or 1, length or columns or 1
     for part, x in (("tokens", batch.tokens), ("targets", batch.targets)):
         _check_sizes(f"{who} must have {part}", x, sizes)
         if x.dtype != torch.int64 or not 0 <= x.min() <= x.max() < vocabulary:

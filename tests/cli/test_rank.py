@@ -228,13 +228,15 @@ def test_seeds_that_the_reference_lacks_are_refused() -> None:
 
 
 def test_means_are_over_seeds_that_both_sides_have() -> None:
-    own = [curve("mine", [1.0, 2.0], task="language", seed=n) for n in (2, 3)]
+    own = [curve("mine", [1.0, 2.0], task="language", seed=n) for n in (2, 3, 9)]
     others = [curve("rope", [1.0, 9.0 - n], task="language", seed=n) for n in range(4)]
     untrained = record("mine", seed=0)
-    records = sound([*own, *others, untrained])
-    kept = command._of_common_seeds(records, "mine")
+    # Another scheme of the same command is no reference.
+    beside = [curve("too", [1.0, 2.0], task="language", seed=n) for n in (3, 9)]
+    records = sound([*own, *others, *beside, untrained])
+    kept = command._of_common_seeds(records, "mine", ["mine", "too"])
     trained = [r.spec.seed for r in kept if r.measure == "extrapolation"]
-    assert sorted(trained) == [2, 2, 3, 3]
-    assert len(kept) == 5
+    assert sorted(trained) == [2, 2, 3, 3, 3]
+    assert len(kept) == 6
     apart = sound([*own, *others[:2]])  # no common seed
-    assert command._of_common_seeds(apart, "mine") == apart
+    assert command._of_common_seeds(apart, "mine", ["mine"]) == apart
