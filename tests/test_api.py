@@ -203,6 +203,6 @@ def test_a_file_takes_the_place_of_a_scheme_in_a_notebook(
     ],
 )
 def test_the_width_of_a_scheme_follows_from_its_heads(
-    sizes: dict[str, int], width: int
+    sizes: dict[str, Any], width: int
 ) -> None:
     assert pc.create("fox", **sizes).geometry.model_dim == width
