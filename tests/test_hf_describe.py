@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 transformers = pytest.importorskip("transformers", minversion="5.24")
 
@@ -16,6 +17,7 @@ from transformers.models.llama.modeling_llama import (  # noqa: E402
     LlamaAttention,
     apply_rotary_pos_emb,
 )
+from transformers.models.xlnet.modeling_xlnet import XLNetModel  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
@@ -70,7 +72,6 @@ NOTED = {
     "zamba": ("nope", "layers other than attention"),
     "nanochat": ("rope:layout=half", "equals the scheme at negated positions"),
     "blt": ("n/a", "several products of queries and keys, rotated differently"),
-    "xlnet": ("n/a", "depends on the content of tokens"),
     "musicgen": ("sinusoidal:layout=t2t", "cosines come before sines"),
     "reformer": ("n/a", "in a way that this command does not find"),
 }
@@ -95,6 +96,7 @@ OTHERS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     ),
     "inkling_text": ("bias", ["inkling:reach=512"], {"reach": 512}),
     "inkling2_text": ("bias", ["inkling:clip=8.0;reach=1024"], {"reach": 1024}),
+    "xlnet": ("bias", ["transformer_xl"], {}),
     "bert-generation": ("table", ["learned:length=512"], {"rows": 512}),
 }
 # Why there are no rotary positions that an evaluation could scale.
@@ -519,6 +521,22 @@ def test_tables_that_are_added_and_biases_are_both_described(
     config = getattr(transformers, f"{kind}Config")(**{**SIZES, **more})
     found = [(one.layers, one.kind, one.label, one.note) for one in hf.describe(config)]
     assert found == rows
+
+
+@pytest.mark.parametrize("changed", ["clamped", "without the fastest"])
+def test_other_sums_than_those_of_transformer_xl_are_not_its_bias(
+    changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of("xlnet", clamp_len=40 if changed == "clamped" else -1)
+    if changed != "clamped":
+        made = XLNetModel.positional_embedding
+
+        def slow(distances: Tensor, inverse: Tensor, bsz: Any = None) -> Tensor:
+            return made(distances, inverse.clamp(max=inverse[1]), bsz)
+
+        monkeypatch.setattr(XLNetModel, "positional_embedding", staticmethod(slow))
+    (row,) = hf.describe(config)
+    assert (row.label, row.note) == ("n/a", BY_CONTENT)
 
 
 @pytest.mark.parametrize("tuned", [True, False])

@@ -18,6 +18,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import EXACT, Watch, layers_of, states_of
 from posenc_compare.schemes import Geometry, Scheme, Variant
+from posenc_compare.schemes.shared.frequencies import position_angles
 
 SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
 CONTENT = "a bias by distance that depends on the content of tokens"
@@ -143,14 +144,17 @@ def _alike(one: Tensor, other: Tensor) -> bool:
 
 def _described(values: Tensor, config: Any, *, by_content: bool) -> Described:
     """Return the description of a bias, with the scheme that has the same."""
-    if by_content:
-        return Described("all", "bias", note=CONTENT)
     past, future = values[:, -1].flip(-1), values[:, 0]  # (heads, distance)
     places = torch.arange(values.shape[-1])
     offsets = places - places[:, None]
     after, before = future[:, offsets.abs()], past[:, offsets.abs()]
     whole = torch.where(offsets > 0, after, before)
-    if _size(whole - values) >= EXACT * _size(values):
+    by_offset = _size(whole - values) < EXACT * _size(values)
+    if by_content and by_offset and _of_waves(past, future, config):
+        return Described("all", "bias", variant=Variant("transformer_xl"))
+    if by_content:
+        return Described("all", "bias", note=CONTENT)
+    if not by_offset:
         why = "a bias that depends on more than the offset"
         return Described("all", "bias", note=why)
     off, times = _alibi(past)
@@ -165,6 +169,29 @@ def _described(values: Tensor, config: Any, *, by_content: bool) -> Described:
         if _same_in_buckets(variant, sides):
             return Described("all", "bias", variant.options, variant)
     return Described("all", "bias", note="a bias by distance that no scheme here has")
+
+
+def _of_waves(past: Tensor, future: Tensor, config: Any) -> bool:
+    """Return whether biases `(heads, distance)` are weighted sums of sinusoids.
+
+    The sinusoids are those of `transformer_xl`, and the fastest must be needed. There
+    must be fewer of them than offsets, for any bias is a sum of as many.
+    """
+    count, pairs = past.shape[-1], config.get_text_config().hidden_size // 2
+    values = torch.cat([future.flip(-1), past[:, 1:]], dim=-1).mT  # (offset, heads)
+    seen = ~values.isnan().any(dim=-1)
+    values, offsets = values[seen], torch.arange(1 - count, count)[seen]
+    if len(offsets) < 4 * pairs:
+        return False
+    angle = position_angles(offsets, pairs, base=10_000.0)
+
+    def fits(angle: Tensor) -> bool:
+        waves = torch.cat([angle.sin(), angle.cos()], dim=-1)
+        waves = F.pad(waves, (0, 1), value=1.0)  # biases are 0 at offset 0
+        found = torch.linalg.lstsq(waves, values, driver="gelsd").solution
+        return _size(waves @ found - values) <= EXACT * _size(values)
+
+    return fits(angle) and not fits(angle[:, 1:])
 
 
 def _alibi(past: Tensor) -> tuple[float, float]:
