@@ -37,11 +37,12 @@ def parse(text: str) -> list[list[list[str]]]:
         (Cell(2.0, 2e-4, 1, best=True), r"\textbf{2.000 $\pm$ 2.0e-04}"),
         (Cell(1e-16, n=1, rounding=True), "0 (rounding)"),
         (Cell(2.0, n=0), "2.000 (n = 0)"),
-        (Cell(2.0, 0.1, 0, more=", 6/6, p -1"), r"2.000 $\pm$ 0.100 (n = 0)"),
-        (Cell(2.0, 0.1, 1, more=", p 0", star=True), r"2.000 $\pm$ 0.100 {*}"),
-        (Cell(note="failed: a_b"), "---"),
-        (Cell(), "---"),
+        (Cell(2.0, 0.1, 0, wins=0, p=0.5), r"2.000 $\pm$ 0.100 (n = 0)"),
+        (Cell(2.0, 0.1, 1, wins=1, p=0.0), r"2.000 $\pm$ 0.100 {*}"),
+        (Cell(note="failed: a_b"), r"\textemdash{}"),
+        (Cell(), r"\textemdash{}"),
         ("1.5 ± -2_", r"1.5 $\pm$ $-$2\_"),
+        ("`run --seeds 3`", r"\textasciigrave{}run -{}-seeds 3\textasciigrave{}"),
     ],
 )
 def test_cells_have_real_signs_and_are_escaped(cell: Cell | str, text: str) -> None:

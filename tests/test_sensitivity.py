@@ -151,7 +151,6 @@ def test_headlines_that_rank_are_shown_and_others_not(tmp_path: Path) -> None:
         ("--by step", "by 'step': must be a setting; did you mean steps?"),
         ("--by seed", "by 'seed': must be a setting"),
         ("--by length", "by length: must have two values or more in the records of"),
-        ("--by steps --format json", "`table DIR --format json` writes every number"),
         ("--by steps --predict", "must have one of --baseline, --by, --predict, got"),
         ("--by steps --baseline a", "got --baseline and --by; --baseline alone would"),
         ("--by steps --measures nope", "no record is of measure 'nope'"),

@@ -72,11 +72,15 @@ def show_tables(
 ) -> None:
     """Print tables one after another, with the lines beneath each.
 
-    JSON and CSV hold every number of `frame`; a missing one is null or empty.
+    JSON and CSV hold every number of `frame`, or of the tables; a missing one is null
+    or empty.
     """
     from posenc_compare.show.format import as_markdown, cells_of
 
-    if format in NUMBERS and frame is not None:
+    if format in NUMBERS:
+        from posenc_compare.show.frame import numbers_of
+
+        frame = numbers_of(tables) if frame is None else frame
         _print_numbers([*frame.columns], cells_of(frame), format)
     elif format == "md":
         print(as_markdown(tables), end="")

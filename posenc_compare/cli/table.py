@@ -59,7 +59,7 @@ def table(
     from posenc_compare.show.differences import baseline_tables
     from posenc_compare.show.tables import write_tables
 
-    _check(baseline, by, format, predict=predict)
+    _check(baseline, by, predict=predict)
     selection = Selection(schemes, measures, tasks, baseline)
     frame, records = None, []
     if by:  # labels need not distinguish these settings, as other files must
@@ -77,19 +77,14 @@ def table(
         say(f"wrote {path}")
 
 
-def _check(baseline: str, by: str, format: Format, *, predict: bool) -> None:
-    """Check that one view is asked for, in a format that it has."""
+def _check(baseline: str, by: str, *, predict: bool) -> None:
+    """Check that one view is asked for."""
     views = {"--baseline": baseline, "--by": by, "--predict": predict}
     given = [name for name, value in views.items() if value]
     if len(given) > 1:
         raise ConfigError(
             f"table: must have one of {', '.join(views)}, got {' and '.join(given)}; "
             f"{given[0]} alone would work"
-        )
-    if format in NUMBERS and (baseline or by):
-        raise ConfigError(
-            f"format must be table, md or tex with {given[0]}, got {format.value}; "
-            f"`table DIR --format {format.value}` writes every number"
         )
 
 

@@ -50,16 +50,12 @@ class Difference:
 
     def cell(self, better: Better = "neither") -> Cell:
         """Return it for a table, with the seeds that are better, and with p."""
-        n, more = len(self.values), ""
-        if not n:
-            return Cell()
-        if better != "neither":
+        n, wins = len(self.values), None
+        if n and better != "neither":
             sign = 1 if better == "higher" else -1
-            more = f", {int((sign * self.values > 0).sum())}/{n}"
-        if not math.isnan(self.p):
-            more += f", p {self.p:.3f}"
-        star = self.p <= ALPHA
-        return Cell(self.mean, half_width(self.values), n, more=more, star=star)
+            wins = int((sign * self.values > 0).sum())
+        mean = self.mean if n else None
+        return Cell(mean, half_width(self.values), n, wins=wins, p=self.p)
 
 
 def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from posenc_compare.stats.pairs import ALPHA
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -44,8 +46,8 @@ class Cell:
     note: str = ""  # notes of the seeds; where there is no number, why
     rounding: bool = False  # whether the number is 0 but for rounding, in all seeds
     best: bool = False
-    more: str = ""  # words that stand behind the number, where there is room
-    star: bool = False  # whether a star stands behind these
+    wins: int | None = None  # of a difference: how many seeds are better
+    p: float = math.nan  # of a difference
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,11 @@ def number(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
-def cell_text(cell: str | Cell, seeds: int) -> str:
-    """Return the text of a cell in a comparison of so many seeds."""
+def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
+    """Return the text of a cell in a comparison of so many seeds.
+
+    If it is short, it leaves out p and the seeds that are better; the star stays.
+    """
     if isinstance(cell, str):
         return cell
     if cell.mean is None:
@@ -104,8 +109,11 @@ def cell_text(cell: str | Cell, seeds: int) -> str:
     text = "0" if cell.rounding else number(cell.mean)
     if not math.isnan(cell.half_width):
         text = f"{text} ± {number(cell.half_width)}"
-    few = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
-    return text + " (rounding)" * cell.rounding + few + " *" * cell.star
+    more = "" if cell.wins is None or short else f", {cell.wins}/{cell.n}"
+    more += "" if math.isnan(cell.p) or short else f", p {cell.p:.3f}"
+    if cell.n < seeds and not more:
+        more = f" (n = {cell.n})"
+    return text + " (rounding)" * cell.rounding + more + " *" * (cell.p <= ALPHA)
 
 
 def as_markdown(tables: Iterable[Table]) -> str:

@@ -27,7 +27,7 @@ from posenc_compare.records.quantities import (
 )
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import SHORT, clean
-from posenc_compare.show.format import Cell
+from posenc_compare.show.format import Cell, Table
 from posenc_compare.stats.documents import crossed_half_width
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.rounding import rounded_away, settled
@@ -80,6 +80,28 @@ def means_of(records: Iterable[Record]) -> Frame:
         behind[group].append(row)
     means = pd.DataFrame([_mean(behind[i]) for i in sorted(behind)], columns=MEANS)
     return means.astype(dict.fromkeys(("x", "mean", "half_width"), "float64"))
+
+
+def numbers_of(tables: Iterable[Table]) -> Frame:
+    """Return a row for every cell of tables: its place, its numbers, and its note."""
+    rows = [
+        {
+            "table": table.name,
+            "row": row[0],
+            "column": name,
+            "value": cell.mean,
+            "half_width": cell.half_width,
+            "seeds": cell.n,
+            "better_seeds": cell.wins,
+            "p": cell.p,
+            "note": cell.note,
+        }
+        for table in tables
+        for row in table.rows
+        for name, cell in zip(table.head, row, strict=True)
+        if isinstance(cell, Cell)
+    ]
+    return pd.DataFrame(rows)
 
 
 def summary(records: Iterable[Record]) -> pd.DataFrame:

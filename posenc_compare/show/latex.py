@@ -6,7 +6,6 @@ better seeds. A cell without a number holds a dash.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -19,13 +18,15 @@ BRACES = "braces: schemes that do not all differ significantly from each other"
 MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
 PACKAGE = r"% needs \usepackage{booktabs}"
 # Brackets and stars at the start of a row would be options of the line break; a bar
-# is a dash in the fonts that LaTeX begins with, and `\^{}` an accent over nothing.
+# is a dash in the fonts that LaTeX begins with, `\^{}` an accent over nothing, and a
+# backtick a quotation mark; two hyphens would join.
 LATEX = str.maketrans(
     {
         **LATEX_ESCAPE_RULES,
         **{"[": "{[}", "]": "{]}", "*": "{*}", "±": r"$\pm$"},
         **{"↓": r"$\downarrow$", "↑": r"$\uparrow$", "≤": r"$\le$"},
-        **{"|": r"\textbar{}", "^": r"\textasciicircum{}"},
+        **{"|": r"\textbar{}", "^": r"\textasciicircum{}", "`": r"\textasciigrave{}"},
+        "—": r"\textemdash{}",
     }
 )
 
@@ -53,7 +54,7 @@ def latex_table(
 
 def latex(text: str) -> str:
     """Escape what LaTeX would act on, and give numbers below 0 a minus sign."""
-    return MINUS.sub("$-$", text.translate(LATEX))
+    return MINUS.sub("$-$", text.translate(LATEX).replace("--", "-{}-"))
 
 
 def _float(table: Table) -> str:
@@ -75,5 +76,5 @@ def _float(table: Table) -> str:
 
 def _cell(cell: str | Cell, seeds: int) -> str:
     if isinstance(cell, Cell):
-        return "---" if cell.mean is None else cell_text(replace(cell, more=""), seeds)
+        return "—" if cell.mean is None else cell_text(cell, seeds, short=True)
     return cell
