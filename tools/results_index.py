@@ -28,7 +28,7 @@ COLUMNS = (
 
 
 def facts(records: list[Record]) -> list[str]:
-    """Return the lines that records tell: how many, when, and by which commits."""
+    """Return the lines that records tell: how many, when, where, by which commits."""
     statuses = Counter(record.status for record in records)
     own = {(record.label, record.measured, record.spec.seed) for record in records}
     seeds = Counter((label, measured) for label, measured, _ in own)
@@ -36,12 +36,15 @@ def facts(records: list[Record]) -> list[str]:
     commits = Counter(r.made("git_commit")[:7] for r in records)
     counts = ", ".join(f"{n} {status}" for status, n in sorted(statuses.items()))
     n = sorted(set(seeds.values()))
+    hours = sum(record.seconds for record in records) / 3600
+    machines = sorted({r.made("arithmetic") for r in records})
     spread = f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}"
     named = [commit for commit, _ in commits.most_common(3) if commit]
     more = f" and {len(commits) - 3} more" if len(commits) > 3 else ""
     return [
         f"- records: {counts}; n = {spread}",
-        f"- computed: {days[0]} to {days[-1]}",
+        f"- computed: {days[0]} to {days[-1]}, {hours:.1f} hours of one process",
+        f"- arithmetic: {', '.join(filter(None, machines)) or 'unknown'}",
         f"- commit: {', '.join(named) or 'unknown'}{more}",
     ]
 
@@ -51,7 +54,7 @@ def refreshed(text: str, lines: list[str]) -> str:
     kept = [
         line
         for line in text.splitlines()
-        if not re.match(r"- (records|computed|commit): ", line)
+        if not re.match(r"- (records|computed|arithmetic|commit): ", line)
     ]
     place = next(i for i, line in enumerate(kept) if line.startswith("- command: "))
     return "\n".join([*kept[: place + 1], *lines, *kept[place + 1 :]]) + "\n"
