@@ -14,7 +14,7 @@ from support.shown import refusal
 from posenc_compare.errors import ConfigError
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.show.differences import baseline_tables
-from posenc_compare.show.format import Table
+from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.latex import as_latex
 
 LOSSES = {"rope": 2.0, "alibi": 1.5, "nope": 2.01}
@@ -91,6 +91,27 @@ def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(
     shown = posenc(*words, "--format", "md", "--out", tmp_path / "out").stdout
     assert "difference from rope" in shown
     assert (tmp_path / "out" / "table.md").read_text() == shown
+
+
+@pytest.mark.parametrize(
+    ("unit", "shift", "alike"),
+    [("bits per byte", 0.005, True), ("bits per byte", 0.019, False), ("%", 0, False)],
+)
+def test_scores_are_alike_if_the_interval_is_small_and_of_bits(
+    unit: str, shift: float, alike: bool
+) -> None:
+    records = []
+    for seed in range(6):
+        for label, more in (("rope", 0.0), ("alibi", shift + 0.001 * (seed % 2))):
+            one = curve(label, [2.0 + more, 3.0 + more], seed=seed)
+            one["quantities"]["gain"]["unit"] = unit
+            records.append(one)
+    (found,) = tables(records)
+    cell = found.rows[0][1]
+    assert isinstance(cell, Cell)
+    assert cell.alike is alike
+    assert ("alike" in found.body[0][1]) is alike
+    assert ("alike: the interval" in found.lines[-1]) is alike
 
 
 def test_csv_and_json_hold_every_number_of_the_differences(

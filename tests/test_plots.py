@@ -16,6 +16,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from PIL import Image
 from support.plots import drawn, titles
 from support.processes import python
 from support.records import HOSTILE, read, stored
@@ -27,6 +28,7 @@ from posenc_compare.records.quantities import ONE_LAYER, Quantity, Row
 from posenc_compare.records.record import Record, Status
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
 from posenc_compare.show.differences import Difference
+from posenc_compare.show.plots import style
 from posenc_compare.show.plots.clock_hands import angles_of_code
 from posenc_compare.show.plots.codes import cosines
 from posenc_compare.show.plots.drawing import draw_all, images
@@ -367,12 +369,45 @@ def test_simple_models_of_one_text_alone_are_drawn(apart: float, seed: int) -> N
     assert ("2-gram" in texts(figure)) == (apart == 0)
 
 
-def test_a_model_below_the_axis_is_named_and_one_that_crosses_it_is_drawn() -> None:
+def test_models_off_the_axis_are_named_and_one_that_crosses_it_is_drawn() -> None:
     rows = [Row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)]
     rows += [Row("floor_bits_per_byte", 1.25, 8 << i, "5-gram") for i in range(2)]
+    rows += [Row("floor_bits_per_byte", 7.5, 8 << i, "1-gram") for i in range(2)]
     rows += [Row("floor_bits_per_byte", 3.0 - 2 * i, 8 << i, "3-gram") for i in (0, 1)]
     figure = drawn("extrapolation", [record("extrapolation", "a", rows=rows)])
-    assert {"below the axis: 5-gram (1.25)", "3-gram"} <= set(texts(figure))
+    off = {"below the axis: 5-gram (1.25)", "above the axis: 1-gram (7.50)"}
+    assert off | {"3-gram"} <= set(texts(figure))
+
+
+def test_colours_of_few_pixels_survive_the_palette_of_a_png() -> None:
+    figure = style.new_figure(3.0)
+    x = np.linspace(0, 1, 6)
+    for place, colour in enumerate(style.COLOURS):
+        y = np.sin(3 * x + place)
+        axes = figure.add_subplot(2, len(style.COLOURS) // 2, place + 1)
+        if place % 4 == 3:
+            axes.plot(x[:2], y[:2], color=colour, linewidth=0.8)
+        else:
+            for up in y + np.arange(6)[:, None] / 9:
+                axes.fill_between(x, up - 0.1, up + 0.1, color=colour, alpha=0.15)
+    few, whole = io.BytesIO(style.render(figure, "png", 150)), io.BytesIO()
+    with style.in_style():
+        figure.savefig(whole, format="png", dpi=150)
+    found, drawn_as = (
+        np.array(Image.open(data).convert("RGB")).astype(int) for data in (few, whole)
+    )
+    for colour in style.COLOURS[3::4]:
+        own = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+        pure = (drawn_as == own).all(axis=-1)
+        assert pure.any()
+        assert np.median(np.abs(found[pure] - own).max(axis=-1)) <= 4, colour
+
+
+def test_a_scaling_keeps_its_look_whichever_others_are_drawn() -> None:
+    few = style.looks_of_scalings(["yarn", "own"])
+    every = style.looks_of_scalings([*style.SCALINGS, "own"])
+    assert few == {name: every[name] for name in ("yarn", "own")}
+    assert len({look.colour for look in every.values()}) == len(every)
 
 
 def test_many_schemes_have_a_panel_for_each_family() -> None:

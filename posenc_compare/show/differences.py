@@ -26,6 +26,7 @@ from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
 from posenc_compare.stats.rounding import difference
 from posenc_compare.validate import hint
 
+ALIKE = 0.02  # bits per byte; differences below it are small beside published ones
 NEAR = 5  # schemes on either side of a place that are shown
 REASON = 200  # letters of one that are shown
 SCORE = ("extrapolation", "bits_per_byte")  # that ranks go by
@@ -48,14 +49,19 @@ class Difference:
         """Return the mean over common seeds; NaN where there are none."""
         return float(self.values.mean()) if len(self.values) else math.nan
 
-    def cell(self, better: Better = "neither") -> Cell:
-        """Return it for a table, with the seeds that are better, and with p."""
+    def cell(self, better: Better = "neither", *, margin: float = 0.0) -> Cell:
+        """Return it for a table, with the seeds that are better, and with p.
+
+        Scores are alike if the interval lies within a margin on either side of 0.
+        """
         n, wins = len(self.values), None
         if n and better != "neither":
             sign = 1 if better == "higher" else -1
             wins = int((sign * self.values > 0).sum())
         mean = self.mean if n else None
-        return Cell(mean, half_width(self.values), n, wins=wins, p=self.p)
+        width = half_width(self.values)
+        alike = abs(self.mean) + width <= margin
+        return Cell(mean, width, n, wins=wins, p=self.p, alike=alike)
 
 
 def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:
@@ -101,8 +107,9 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
             labels = by_family_of(families, families.keys() - {baseline})
             if labels and seeds:
                 cells = [
-                    _cells(c, labels, baseline, better, other_text) for c in columns
+                    _cells(c, labels, baseline, quantity, other_text) for c in columns
                 ]
+                alike = any(cell.alike for own in cells for cell in own.values())
                 table = Table(
                     f"{prefix(task)}{title}: difference from {baseline}",
                     ["scheme", *(column.name for column in columns)],
@@ -112,6 +119,7 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                         f"{better} is better; p, with at least {FEWEST} common seeds: "
                         f"step-down max-T test of all schemes against the baseline, "
                         f"adjusted within a column; * p ≤ {ALPHA:g}",
+                        *[f"alike: the interval lies within ± {ALIKE}"] * alike,
                     ),
                     note=f"with half width of its {LEVEL:.0%} interval; seeds that are "
                     "better; p",
@@ -153,7 +161,7 @@ def _cells(
     column: Column,
     labels: list[str],
     baseline: str,
-    better: Better,
+    quantity: Quantity,
     other_text: set[str],
 ) -> dict[str, Cell]:
     """Return every scheme's cell in a column; of schemes of another text, a reason."""
@@ -167,7 +175,8 @@ def _cells(
     for label, one in zip(known, compared, strict=True):
         found[label] = Cell(note="no common seed")
         if len(one.values):
-            found[label] = one.cell(better)
+            margin = ALIKE if quantity.unit == "bits per byte" else 0.0
+            found[label] = one.cell(quantity.better, margin=margin)
     return found
 
 

@@ -48,6 +48,7 @@ class Cell:
     best: bool = False
     wins: int | None = None  # of a difference: how many seeds are better
     p: float = math.nan  # of a difference
+    alike: bool = False  # whether a difference is shown to be small
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def number(value: float) -> str:
 def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
     """Return the text of a cell in a comparison of so many seeds.
 
-    If it is short, it leaves out p and the seeds that are better; the star stays.
+    If it is short, it leaves out p and the seeds that are better.
     """
     if isinstance(cell, str):
         return cell
@@ -111,6 +112,7 @@ def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
         text = f"{text} ± {number(cell.half_width)}"
     more = "" if cell.wins is None or short else f", {cell.wins}/{cell.n}"
     more += "" if math.isnan(cell.p) or short else f", p {cell.p:.3f}"
+    more += ", alike" * cell.alike
     if cell.n < seeds and not more:
         more = f" (n = {cell.n})"
     return text + " (rounding)" * cell.rounding + more + " *" * (cell.p <= ALPHA)

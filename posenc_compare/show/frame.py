@@ -94,6 +94,7 @@ def numbers_of(tables: Iterable[Table]) -> Frame:
             "seeds": cell.n,
             "better_seeds": cell.wins,
             "p": cell.p,
+            "alike": cell.alike,
             "note": cell.note,
         }
         for table in tables

@@ -11,7 +11,7 @@ from posenc_compare.show.plots import frames
 from posenc_compare.show.plots.frames import Frame
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import MIDDLE, looks, looks_in_turn
+from posenc_compare.show.plots.style import MIDDLE, looks, looks_of_scalings
 
 PLAIN, STATIC = "as trained", "static "  # static: with the factor of the longest length
 EACH, LONGEST = "factor of each length", "factor of the longest"
@@ -57,7 +57,7 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     if above:
         rows = rows.assign(value=heights)
     scalings = [PLAIN, *sorted(set(rows["scheme"]) - {PLAIN})]
-    rows, styles = frames.merge_equal(rows, looks_in_turn(scalings))
+    rows, styles = frames.merge_equal(rows, looks_of_scalings(scalings))
     lines = Lines(rows, styles, width=2.2)
     models = rows.groupby("panel")["model"].first().map(levels).dropna()
     for axes, title, _ in lines.facets:

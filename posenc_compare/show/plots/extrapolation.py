@@ -104,7 +104,7 @@ def _draw_floors(lines: Lines, floors: Frame) -> None:
     """Draw the means of simple models in grey, where the bits of schemes lie."""
     low, high = lines.axes[0].get_ylim()
     means = floors.groupby(["case", "x"])["value"].mean().unstack("x")
-    below = []
+    off: dict[str, list[str]] = {"below": [], "above": []}
     for (case, line), dash in zip(means.iterrows(), GREY * len(means), strict=False):
         known = line.dropna()
         if ((low < known) & (known < high)).any():
@@ -112,9 +112,11 @@ def _draw_floors(lines: Lines, floors: Frame) -> None:
             for axes in lines.axes:
                 axes.plot(line.index, line, zorder=2, **look)
             lines.entries[str(case)] = Line2D([], [], **look)
-        elif len(known) and (known <= low).all():
-            below.append(f"{case} ({known.iloc[-1]:.2f})")
-    if below:  # which a legend names, so that nothing is hidden
-        label = f"below the axis: {', '.join(below)}"
-        lines.entries[label] = Line2D([], [], linestyle="none")
+        elif len(known):
+            side = "below" if known.iloc[-1] <= low else "above"
+            off[side].append(f"{case} ({known.iloc[-1]:.2f})")
+    for side, names in off.items():  # which a legend names, so that nothing is hidden
+        if names:
+            label = f"{side} the axis: {', '.join(names)}"
+            lines.entries[label] = Line2D([], [], linestyle="none")
     lines.axes[0].set_ylim(low, high)

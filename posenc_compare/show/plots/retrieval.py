@@ -19,7 +19,7 @@ from posenc_compare.show.plots.panels import (
     note_setting,
 )
 from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import MIDDLE, Look, looks_in_turn, safe
+from posenc_compare.show.plots.style import MIDDLE, Look, looks_of_scalings, safe
 from posenc_compare.show.retrieval import BITS, chances, fillers_of, retrieval_rows
 from posenc_compare.show.setting import short_setting
 from posenc_compare.stats.intervals import half_width, wilson
@@ -87,7 +87,7 @@ def draw_retrieval_bits(records: list[Record]) -> Figure | None:
     if not fillers:
         return None
     chosen, lengths = [*rows["record"]], sorted(rows["length"].unique())
-    styles = looks_in_turn(rows["rule"].unique())
+    styles = looks_of_scalings(rows["rule"].unique())
     shown = [(filler, length) for filler in fillers for length in lengths]
     titles = [f"{name.removesuffix(BITS)}, {length} tokens" for name, length in shown]
     figure, panels = new_panels(titles, len(lengths), HIGH, share=False)

@@ -5,7 +5,7 @@ import io
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +39,8 @@ FAINT, MIDDLE = "0.85", "0.45"  # greys
 FIRST = ("nope", "sinusoidal", "rope", "alibi", "learned", "t5_bias", "kerple_log")
 FIRST += ("integer", "binary", "shaw", "transformer_xl", "fire", "deberta")
 """Schemes that are compared most."""
+SCALINGS = ("as trained", "pi", "ntk", "ntk_dynamic", "ntk_by_parts", "yarn", "llama3")
+SCALINGS += ("longrope",)
 RC: dict[Any, Any] = {
     "font.family": [FONT],
     "text.parse_math": False,
@@ -142,6 +144,13 @@ def looks_in_turn(texts: Iterable[str]) -> dict[str, Look]:
     }
 
 
+def looks_of_scalings(texts: Sequence[str]) -> dict[str, Look]:
+    """Return the looks of scalings; each keeps its own, whichever others are drawn."""
+    others = [text for text in texts if text not in SCALINGS]
+    found = looks_in_turn([*SCALINGS, *others])
+    return {text: found[text] for text in texts}
+
+
 @functools.cache
 def _faces() -> dict[str, tuple[str, Any, int]]:
     """Return colour, dash and marker of each scheme of this package.
@@ -243,7 +252,9 @@ def render(figure: Figure, ending: str, dpi: int) -> bytes:
         return data.getvalue()
     small = io.BytesIO()
     image = Image.open(data).convert("RGB")
-    few = image.quantize(dither=Image.Dither.NONE)
+    # Median cut, the default, would change colours that few pixels have.
+    way = Image.Quantize.MAXCOVERAGE
+    few = image.quantize(method=way, kmeans=1, dither=Image.Dither.NONE)
     few.save(small, "png", optimize=True, dpi=(dpi, dpi))
     return small.getvalue()
 
