@@ -10,10 +10,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
 
 import posenc_compare as pc
+from posenc_compare.show.plots.style import in_style, new_figure, render
 from posenc_compare.stats.correlation import correlation
 from posenc_compare.stats.intervals import half_width
 
@@ -49,29 +49,31 @@ print(f"p {test.p:.3f} (permutations), n {test.n} schemes")
 named = ["randomized_distance", "sandwich", "kerple_power", "grape_ap", "grape_a"]
 print(found.set_index("scheme").loc[named, ["predictor", "mean"]].round(3).to_string())
 
-figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 bare = [replace(one, label=one.spec.scheme.name) for one in records]
 look = pc.looks(bare)
-for row in found.sort_values("predictor").to_dict("records"):
-    style = look[row["scheme"]]
-    axes.errorbar(
-        row["predictor"],
-        row["mean"],
-        row["half_width"],
-        fmt=style.marker,
-        color=style.colour,
-        markersize=5,
-        elinewidth=0.8,
-        label=row["scheme"],
+with in_style():
+    figure = new_figure(2.8)
+    axes = figure.subplots()
+    for row in found.sort_values("predictor").to_dict("records"):
+        style = look[row["scheme"]]
+        axes.errorbar(
+            row["predictor"],
+            row["mean"],
+            row["half_width"],
+            fmt=style.marker,
+            color=style.colour,
+            markersize=5,
+            markeredgecolor="w",
+            markeredgewidth=0.4,
+            elinewidth=0.8,
+            label=row["scheme"],
+        )
+    axes.axhline(0.1, color="0.6", linewidth=0.6, linestyle="--")
+    axes.set_xlabel("attention to keys at least 32 back in 64 tokens, untrained")
+    axes.set_ylabel("bits per byte, at 2048 minus at 128")
+    axes.set_title(
+        f"Spearman's rho {test.rho:.2f} (95% {low:.2f} to {high:.2f}), n = {test.n}"
     )
-axes.axhline(0.1, color="0.6", linewidth=0.6, linestyle="--")
-axes.set_xlabel("attention to keys at least 32 back in 64 tokens, untrained")
-axes.set_ylabel("bits per byte, at 2048 minus at 128")
-axes.set_title(
-    f"Spearman's rho {test.rho:.2f} (95% {low:.2f} to {high:.2f}), n = {test.n}",
-    fontsize=9,
-)
-axes.spines[["top", "right"]].set_visible(False)
-figure.legend(loc="outside right upper", fontsize=7, frameon=False)
+    figure.legend(loc="outside right center")
 if len(sys.argv) > 1:
-    figure.savefig(sys.argv[1], dpi=150)
+    Path(sys.argv[1]).write_bytes(render(figure, "png", 150))

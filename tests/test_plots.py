@@ -32,7 +32,7 @@ from posenc_compare.show.plots import style
 from posenc_compare.show.plots.clock_hands import angles_of_code
 from posenc_compare.show.plots.codes import cosines
 from posenc_compare.show.plots.drawing import draw_all, images
-from posenc_compare.show.plots.maps import below_largest
+from posenc_compare.show.plots.maps import below_largest, draw_bias_maps
 from posenc_compare.show.plots.panels import draw_heat
 from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
@@ -570,6 +570,18 @@ def test_equal_maps_are_drawn_once_before_and_after_training() -> None:
     same = record("portrait", arrays={"bias_map": [[[0, 1], [1, 0]]] * 3})
     found = texts(drawn("bias_maps", [same]))
     assert {"rope, all heads", "before training, seed 0"} <= set(found)
+
+
+def test_a_map_that_shows_nothing_is_named_instead() -> None:
+    slope, flat = ([[[0, 0], [low, 0]]] for low in (-2, -0.2))
+    records = [
+        record("portrait", label, arrays={"bias_map": maps})
+        for label, maps in (("a", slope), ("b", flat))
+    ]
+    figure = drawn("bias_maps", records)
+    assert "before training, seed 0; nearly flat: b" in texts(figure)
+    assert not any(text.startswith("b") and "," in text for text in texts(figure)[1:])
+    assert draw_bias_maps(records[1:]) is None
 
 
 def test_a_map_keeps_fewer_heads_where_all_would_not_fit_a_page() -> None:

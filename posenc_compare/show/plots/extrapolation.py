@@ -1,5 +1,7 @@
 """Scores of trained networks against the test length."""
 
+from typing import Any
+
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -78,8 +80,9 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     scores, floors = (
         rows[rows["quantity"] == name] for name in ("accuracy", "floor_accuracy")
     )
-    height = 1.3 if len(tasks) > 2 else 2.0  # inches
-    lines = Lines(scores, styles, columns=3, width=1.7, height=height)
+    size: dict[str, Any] = {"columns": 3, "width": 1.7}  # in inches
+    size |= {"height": 1.3} if len(tasks) > 2 else {}
+    lines = Lines(scores, styles, **(size if len(tasks) > 1 else {}))
     lines.length_axis()
     lines.axes[0].set_ylim(-0.03, 1.03)
     floors = floors[~floors["panel"].isin(_differing(floors, ["panel", "x"]))]
@@ -90,7 +93,7 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     if len(floor):
         lines.entries["constant answer"] = Line2D([], [], **CONSTANT)
     every = [one for some in tasks.values() for one in some]
-    lines.finish("test length\n(training lengths)", "accuracy", every)
+    lines.finish("test length /\ntraining length", "accuracy", every)
     return lines.figure
 
 

@@ -23,6 +23,7 @@ HEADS = (4, 2, 1)  # of a scheme: the most that need no more than `ROWS`
 ROWS = 7  # of maps
 SIDE, HIGH = 0.85, 0.95  # inches of a map at least, and of a row of them
 LETTERS = 11  # of a line above a map
+FLAT = 0.03  # of the colours, the range of a map that shows nothing
 
 
 class Kind(NamedTuple):
@@ -115,7 +116,8 @@ def draw_maps(
     schemes, some heads are drawn, evenly spaced.
     """
     across = columns_of(SIDE, 8)
-    found = {name: _cells(records, name, kinds[name], across) for name in kinds}
+    flat: list[str] = []
+    found = {name: _cells(records, name, kinds[name], across, flat) for name in kinds}
     found = {name: cells for name, cells in found.items() if cells}
     if not found:
         return None
@@ -145,14 +147,18 @@ def draw_maps(
     chosen = [one for one in records if one.arrays.keys() & found.keys()]
     trained = sorted({name.startswith(TRAINED) for name in found})
     when = " and ".join("after" if one else "before" for one in trained)
-    note_seed(figure, chosen, f"{when} training")
+    less = f"; nearly flat: {frames.joined(flat)}" if flat else ""
+    note_seed(figure, chosen, f"{when} training", less)
     return figure, panels
 
 
 def _cells(
-    records: list[Record], name: str, kind: Kind, across: int
+    records: list[Record], name: str, kind: Kind, across: int, flat: list[str]
 ) -> dict[int, tuple[str, Array]]:
-    """Return titles and maps by their places in rows of so many; each once."""
+    """Return titles and maps by their places in rows of so many; each once.
+
+    Schemes without a map that shows anything are put in `flat` instead.
+    """
     measure = "inside" if name.startswith(TRAINED) else "portrait"
     chosen, styles = frames.usable(records, measure), looks(records)
     numbers = frames.arrays_of(chosen, "bias_heads", styles)
@@ -160,6 +166,12 @@ def _cells(
         label: kind.prepare(seeds[0])
         for label, seeds in frames.arrays_of(chosen, name, styles).items()
     }
+    _, low, high = kind.ends
+    for label in [*arrays]:
+        values = np.clip(arrays[label], low, high)
+        if np.nanmax(values) - np.nanmin(values) < FLAT * (high - low):
+            flat.append(styles[label].text)
+            del arrays[label]
     groups = frames.equal_groups(arrays)
     most = max((len(maps) for maps in arrays.values()), default=1)
     slots = [min(heads, most, across) for heads in HEADS]

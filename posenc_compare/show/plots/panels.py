@@ -83,12 +83,14 @@ def note_setting(figure: Figure, text: str) -> None:
     figure.suptitle(text, x=0.995, ha="right", color=MIDDLE, fontsize=6)
 
 
-def note_seed(figure: Figure, records: Iterable[Record], when: str) -> None:
+def note_seed(
+    figure: Figure, records: Iterable[Record], when: str, more: str = ""
+) -> None:
     """Write which seed a figure shows, the first of each scheme, and when."""
     ordered = sorted(records, key=lambda one: -one.spec.seed)
     first = sorted({*{one.label: one.spec.seed for one in ordered}.values()})
     word = "seed" if len(first) == 1 else "seeds"
-    note_setting(figure, f"{when}, {word} {', '.join(map(str, first))}")
+    note_setting(figure, f"{when}, {word} {', '.join(map(str, first))}{more}")
 
 
 def draw_heat(
