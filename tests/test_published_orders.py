@@ -196,16 +196,29 @@ CHAINS = [
         ("after_rope", "bits per byte at 16 L", f"{better}, rope")
         for better in ("hope", "fope", "pope", "rope_pp")
     ),
+    ("bam", "bits per byte at 16 L", "bam, alibi"),
+    ("bam", "bits per byte at 16 L", "bam, nope"),
+    *(
+        (order, f"bits per byte at {times} L", f"{scheme}, rope")
+        for order, scheme in (("ca_rope", "ca_rope"), ("ssmax", "log_length"))
+        for times in (1, 16)
+    ),
 ]
 AT_L = "bits per byte at 1 L"
+AT_8 = "bits per byte at 8 L"
 NO_WORSE = [
+    *(("nope", "nope", other, AT_L) for other in ("sinusoidal", "learned", "alibi")),
+    *(("bam", "bam", other, AT_L) for other in ("nope", "alibi")),
     ("p_rope", "p_rope", "rope", AT_L),
+    ("stick_breaking", "stick_breaking", "rope", AT_8),
+    ("canon", "nope + convolution canon", "rope", AT_L),
 ]
 OTHERS = [
     *(
         (name, f"{first}: {what} is no worse than {second}: {what} (up to 0.02)")
         for name, first, second, what in NO_WORSE
     ),
+    ("stick_breaking", f"stick_breaking: {AT_8} is better than stick_breaking: {AT_L}"),
     ("learned", f"learned: {AT_L} is like sinusoidal: {AT_L} (up to 0.02)"),
     ("sliding", "alibi: full bits per byte is better than alibi: fresh bits per byte"),
     (
@@ -281,6 +294,20 @@ def test_the_command_trains_and_gives_a_verdict(posenc: Command, tmp_path) -> No
     assert "0 to compute" in again.stderr
     assert "processors that calculate differently" in again.stderr
     assert again.stdout == done.stdout
+
+
+def test_the_command_trains_networks_with_and_without_a_convolution(
+    posenc: Command, tmp_path
+) -> None:
+    sizes = ("--seeds", "2", "--preset", "quick", "--set", "steps=2")
+    done = posenc("reproduce", "canon", *sizes, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "not measured" not in done.stdout
+    trained = {
+        (body["spec"]["scheme"]["name"], body["spec"]["setting"]["convolution"])
+        for body in Store(tmp_path).records()
+    }
+    assert trained == {("nope", "canon"), ("rope", "none")}
 
 
 def test_without_a_name_the_command_lists_the_orders(posenc: Command) -> None:

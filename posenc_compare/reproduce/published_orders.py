@@ -121,5 +121,66 @@ ORDERS: dict[str, PublishedOrder] = {
             for scheme in ("hope", "fope", "pope", "rope_pp")
         ),
     ),
+    "nope": PublishedOrder(
+        "language models without positions are competitive with those with sinusoids, "
+        "learned positions or ALiBi",
+        "Haviv et al. 2022, arXiv:2203.16634, abstract and section 1",
+        tuple(
+            Claim(Score("nope"), Score(scheme), "no worse", ALIKE)
+            for scheme in ("sinusoidal", "learned", "alibi")
+        ),
+    ),
+    "bam": PublishedOrder(
+        "BAM, which unifies NoPE and ALiBi, improves generalisation to long contexts "
+        "by a generalised Gaussian prior, at a comparable perplexity",
+        "Bianchessi et al. 2025, arXiv:2505.22842, abstract",
+        (
+            *(
+                Claim(Score("bam"), Score(scheme), "no worse", ALIKE)
+                for scheme in ("nope", "alibi")
+            ),
+            *(
+                Claim(Score("bam", times=16), Score(scheme, times=16))
+                for scheme in ("nope", "alibi")
+            ),
+        ),
+    ),
+    "stick_breaking": PublishedOrder(
+        "in place of softmax and RoPE, stick-breaking is competitive in length "
+        "generalisation; at 8 times the training length its perplexity improves",
+        "Tan et al. 2024, arXiv:2410.17980, abstract",
+        (
+            Claim(
+                Score("stick_breaking", times=8),
+                Score("rope", times=8),
+                "no worse",
+                ALIKE,
+            ),
+            Claim(Score("stick_breaking", times=8), Score("stick_breaking")),
+        ),
+    ),
+    "ca_rope": PublishedOrder(
+        "CARoPE has a significantly lower perplexity than RoPE, even at longer "
+        "context lengths",
+        "Veisi et al. 2025, arXiv:2507.23083, abstract",
+        tuple(
+            Claim(Score("ca_rope", times=times), Score("rope", times=times))
+            for times in (1, 16)
+        ),
+    ),
+    "ssmax": PublishedOrder(
+        "with SSMax the loss falls faster in pretraining, and performance in long "
+        "contexts is significantly better",
+        "Nakanishi 2025, arXiv:2501.19399, abstract",
+        tuple(
+            Claim(Score("log_length", times=times), Score("rope", times=times))
+            for times in (1, 16)
+        ),
+    ),
+    "canon": PublishedOrder(
+        "Canon layers lift networks without positions to match RoPE",
+        "Allen-Zhu 2025, arXiv:2512.17351, abstract",
+        (Claim(Score("nope", convolution="canon"), Score("rope"), "no worse", ALIKE),),
+    ),
 }
 """By name."""
