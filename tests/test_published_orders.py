@@ -8,6 +8,7 @@ import pytest
 from conftest import Command
 from support.records import curve, fact, labelled, record, row
 
+from posenc_compare.records.labels import without_settings
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.registry import SCHEMES, TASKS
@@ -23,6 +24,7 @@ from posenc_compare.reproduce.orders import (
 from posenc_compare.reproduce.published_orders import ORDERS
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import adjusted_p_of
+from posenc_compare.train.convolution import CONVOLUTIONS
 from posenc_compare.variants import parse_variants
 
 SPREAD = np.array([-1.0, 1.0, -2.0, 2.0, -3.0, 3.0])
@@ -50,7 +52,7 @@ def test_one_claim_that_disagrees_decides(found: list[Outcome], word: str) -> No
 
 
 def test_the_table_says_source_and_verdict() -> None:
-    one = PublishedOrder("a says", "a paper", "a,b", (BETTER,))
+    one = PublishedOrder("a says", "a paper", (BETTER,))
     table = order_table("name", one, [AGREES])
     about = "6 seeds, 95% intervals of paired differences; * p ≤ 0.05"
     assert table.title == f"name ({about})"
@@ -92,7 +94,7 @@ def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
     claims += (Claim(a, d, "no worse", 0.1),)
     claims += (Claim(Score("a", times=2), Score("d", times=2), "alike"),)
     claims += (Claim(Score("d", case="z"), Score("a", case="z"), "alike"),)
-    found = outcomes(PublishedOrder("a says", "a paper", "a", claims), of_gaps())
+    found = outcomes(PublishedOrder("a says", "a paper", claims), of_gaps())
     gaps = [np.array(GAPS[label]) for label in "bdcddd"]
     gaps[4] = 50 * gaps[4]
     for outcome, gap in zip(found, gaps, strict=True):
@@ -104,7 +106,7 @@ def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
     assert [found[0].p, found[2].p] == pytest.approx(together.tolist())
     assert np.isnan([found[1].p, *(one.p for one in found[3:])]).all()
     assert found[2].p > adjusted_p_of(table[1:])[0]
-    shown = order_table("name", PublishedOrder("", "", "a", claims), found)
+    shown = order_table("name", PublishedOrder("", "", claims), found)
     assert shown.title.startswith("name (7 seeds")
 
 
@@ -122,7 +124,7 @@ def test_each_score_has_its_own_task_and_ranks_are_over_all() -> None:
     one, other = (Score(label, "reciprocal_rank", 2) for label in "ba")
     here, there = (Score("a", "exact_match", 2, task=task) for task in matches)
     claims = Claim(one, other), Claim(here, there)
-    order = PublishedOrder("", "", "a,b", claims)
+    order = PublishedOrder("", "", claims)
     found = outcomes(order, labelled(bodies))
     # Ranks of b are 1 and 2, those of a 3 and 1.
     for outcome, gap in zip(found, (3 / 4 - 2 / 3, 0.0 - 0.9), strict=True):
@@ -194,22 +196,55 @@ CHAINS = [
         ("after_rope", "bits per byte at 16 L", f"{better}, rope")
         for better in ("hope", "fope", "pope", "rope_pp")
     ),
+    ("bam", "bits per byte at 16 L", "bam, alibi"),
+    ("bam", "bits per byte at 16 L", "bam, nope"),
+    *(
+        (order, f"bits per byte at {times} L", f"{scheme}, rope")
+        for order, scheme in (("ca_rope", "ca_rope"), ("ssmax", "log_length"))
+        for times in (1, 16)
+    ),
 ]
 AT_L = "bits per byte at 1 L"
+AT_8 = "bits per byte at 8 L"
+NO_WORSE = [
+    *(("nope", "nope", other, AT_L) for other in ("sinusoidal", "learned", "alibi")),
+    *(("bam", "bam", other, AT_L) for other in ("nope", "alibi")),
+    ("p_rope", "p_rope", "rope", AT_L),
+    ("stick_breaking", "stick_breaking", "rope", AT_8),
+    ("canon", "nope + convolution canon", "rope", AT_L),
+]
 OTHERS = [
+    *(
+        (name, f"{first}: {what} is no worse than {second}: {what} (up to 0.02)")
+        for name, first, second, what in NO_WORSE
+    ),
+    ("stick_breaking", f"stick_breaking: {AT_8} is better than stick_breaking: {AT_L}"),
     ("learned", f"learned: {AT_L} is like sinusoidal: {AT_L} (up to 0.02)"),
     ("sliding", "alibi: full bits per byte is better than alibi: fresh bits per byte"),
     (
         "sliding",
         "alibi: full bits per byte is like alibi: sliding bits per byte (up to 0.02)",
     ),
-    ("p_rope", f"p_rope: {AT_L} is no worse than rope: {AT_L} (up to 0.02)"),
 ]
 TASKS_OF = {
     "algorithmic": "addition,copy,counting,parity,reverse,sort",
     "flip_flop": "flip_flop",
     "randomized": "copy,reverse",
 }
+
+
+def test_a_score_is_of_networks_with_its_convolution() -> None:
+    bodies = []
+    for (value, convolution), seed in product(((1, "none"), (3, "canon")), range(2)):
+        one = curve("a", [], quantity="bits", seed=seed, convolution=convolution)
+        one["rows"] = [row(value, quantity="bits", x=8)]
+        bodies.append(one)
+    records = [*map(without_settings, labelled(bodies))]
+    plain, canon = (Score("a", "bits", convolution=one) for one in ("none", "canon"))
+    claims = Claim(plain, canon, "alike"), Claim(canon, canon, "alike")
+    found = outcomes(PublishedOrder("", "", claims), records)
+    assert [one.values.tolist() for one in found] == [[2.0, 2.0], [0.0, 0.0]]
+    assert str(canon) == "a + convolution canon: bits at 1 L"
 
 
 @pytest.mark.parametrize("name", ORDERS)
@@ -225,10 +260,15 @@ def test_claims_are_what_the_papers_state(name: str) -> None:
 @pytest.mark.parametrize("name", ORDERS)
 def test_every_order_can_be_run(name: str) -> None:
     published = ORDERS[name]
-    labels = {variant.label for variant in parse_variants(published.schemes)}
     tasks = published.choices.get("tasks", "language").split(",")
     scores = [s for claim in published.claims for s in (claim.first, claim.second)]
-    assert {score.scheme for score in scores} == labels
+    runs = {
+        (convolution, variant.label)
+        for convolution, schemes in published.runs.items()
+        for variant in parse_variants(schemes)
+    }
+    assert {(score.convolution, score.scheme) for score in scores} == runs
+    assert {score.convolution for score in scores} <= {*CONVOLUTIONS}
     for claim in published.claims:
         for score in (claim.first, claim.second):
             assert score.task in [*tasks, "language"]
@@ -254,6 +294,20 @@ def test_the_command_trains_and_gives_a_verdict(posenc: Command, tmp_path) -> No
     assert "0 to compute" in again.stderr
     assert "processors that calculate differently" in again.stderr
     assert again.stdout == done.stdout
+
+
+def test_the_command_trains_networks_with_and_without_a_convolution(
+    posenc: Command, tmp_path
+) -> None:
+    sizes = ("--seeds", "2", "--preset", "quick", "--set", "steps=2")
+    done = posenc("reproduce", "canon", *sizes, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "not measured" not in done.stdout
+    trained = {
+        (body["spec"]["scheme"]["name"], body["spec"]["setting"]["convolution"])
+        for body in Store(tmp_path).records()
+    }
+    assert trained == {("nope", "canon"), ("rope", "none")}
 
 
 def test_without_a_name_the_command_lists_the_orders(posenc: Command) -> None:

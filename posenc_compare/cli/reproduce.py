@@ -62,6 +62,7 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
         The exit code: 130 if interrupted, 1 if a cell has no result, else 0.
     """
     from posenc_compare.records.labels import without_settings
+    from posenc_compare.records.record import Record
     from posenc_compare.records.store import Store
     from posenc_compare.reproduce.orders import order_table, outcomes
     from posenc_compare.reproduce.published_orders import ORDERS
@@ -73,14 +74,16 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
     orders = {name: ORDERS[name] for name in wanted}
     store, tables, failed = Store(out), [], 0
     for name, order in orders.items():
-        both: Body = {**chosen, **order.choices}
-        comparison = plan_comparison(order.schemes, "extrapolation", **both)
-        with progress() as listen:
-            if comparison.compute(store, listen):
-                return 130
-        results = comparison.results(store, say, arrays=False)
-        failed += len(results.failed)
-        records = [*map(without_settings, results.records)]  # rankings name no settings
+        records: list[Record] = []
+        for convolution, schemes in order.runs.items():
+            both: Body = {**chosen, **order.choices, "convolution": convolution}
+            comparison = plan_comparison(schemes, "extrapolation", **both)
+            with progress() as listen:
+                if comparison.compute(store, listen):
+                    return 130
+            results = comparison.results(store, say, arrays=False)
+            failed += len(results.failed)
+            records += map(without_settings, results.records)  # labels name no settings
         tables.append(order_table(name, order, outcomes(order, records)))
     show_tables(tables, format)
     return int(failed > 0)

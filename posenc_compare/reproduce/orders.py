@@ -37,6 +37,7 @@ class Score:
         times: where on a curve, in training lengths; 0 off a curve.
         case: the condition it was measured under.
         task: that networks were trained on.
+        convolution: of the networks.
     """
 
     scheme: str
@@ -44,10 +45,13 @@ class Score:
     times: int = 1
     case: str = ""
     task: str = "language"
+    convolution: str = "none"
 
     def __str__(self) -> str:
         """Return what a table calls it."""
         case = f" + {self.case}" if self.case else ""
+        if self.convolution != "none":
+            case += f" + convolution {self.convolution}"
         place = f" at {self.times} L" if self.times else ""
         task = "" if self.task == "language" or self.quantity == RANKS else self.task
         words = [task, self.quantity.replace("_", " ")]
@@ -72,14 +76,22 @@ class Claim:
 
 @dataclass(frozen=True)
 class PublishedOrder:
-    """What a paper says of schemes, and the run that can show it."""
+    """What a paper says of schemes, and the runs that can show it."""
 
     says: str  # the statement, in a sentence
     source: str
-    schemes: str  # of the run, as in `--schemes`
     claims: tuple[Claim, ...]
     choices: Body = field(default_factory=dict)  # of `compare`, by name
     why: str = ""  # what is known of a disagreement
+
+    @property
+    def runs(self) -> dict[str, str]:
+        """Return the schemes of each run, as in `--schemes`, by its convolution."""
+        runs: dict[str, list[str]] = {}
+        for claim in self.claims:
+            for score in (claim.first, claim.second):
+                runs.setdefault(score.convolution, []).append(score.scheme)
+        return {one: ",".join(dict.fromkeys(names)) for one, names in runs.items()}
 
 
 @dataclass(frozen=True)
@@ -169,6 +181,8 @@ def _values(score: Score, tasks: Mapping[str, list[Record]]) -> dict[int, float]
     found = {}
     for record in tasks.get(score.task, []):
         length = record.spec.setting.get("length")
+        if record.spec.setting.get("convolution", "none") != score.convolution:
+            continue
         x = score.times * length if isinstance(length, int) and score.times else None
         for row in record.rows:
             place = (record.label, row.quantity, row.case, row.x)

@@ -20,7 +20,6 @@ ORDERS: dict[str, PublishedOrder] = {
     "learned": PublishedOrder(
         "learned positions and sinusoids give nearly identical results",
         "Vaswani et al. 2017, arXiv:1706.03762, table 3, row E",
-        "learned,sinusoidal",
         (Claim(Score("learned"), Score("sinusoidal"), "alike", ALIKE),),
     ),
     "beyond": PublishedOrder(
@@ -28,7 +27,6 @@ ORDERS: dict[str, PublishedOrder] = {
         "ALiBi does not fail, and KERPLE's logarithm is better than ALiBi",
         "Press et al. 2022, arXiv:2108.12409, figure 1; Chi et al. 2022, "
         "arXiv:2205.09921, table 3",
-        "sinusoidal,rope,t5_bias,alibi,kerple_log",
         (
             *_chain("t5_bias", "rope", "sinusoidal", times=2),
             *_chain("kerple_log", "alibi", "t5_bias", "rope", "sinusoidal", times=16),
@@ -42,7 +40,6 @@ ORDERS: dict[str, PublishedOrder] = {
         "longer inputs improve ALiBi over windows that do not overlap, but not over "
         "sliding windows",
         "Press et al. 2022, arXiv:2108.12409, appendix B",
-        "alibi",
         (
             Claim(
                 Score("alibi", "full_bits_per_byte", times=0),
@@ -61,7 +58,6 @@ ORDERS: dict[str, PublishedOrder] = {
         "for T5, .502 for ALiBi, .330 for RoPE on a quarter of the channels, and .215 "
         "for sinusoids",
         "Kazemnejad et al. 2023, arXiv:2305.19466",
-        "nope,t5_bias,alibi,rope:fraction=0.25,sinusoidal",
         _chain(
             *("nope", "t5_bias", "alibi", "rope:fraction=0.25", "sinusoidal"),
             quantity=RANKS,
@@ -72,7 +68,6 @@ ORDERS: dict[str, PublishedOrder] = {
     "flip_flop": PublishedOrder(
         "where writes are sparse, PaTH recalls every bit and RoPE errs in 40 %",
         "Yang et al. 2025, arXiv:2505.16381; Liu et al. 2023, arXiv:2306.00946",
-        "rope,path",
         tuple(
             Claim(
                 Score("path", "read_accuracy", times, "sparse", "flip_flop"),
@@ -86,7 +81,6 @@ ORDERS: dict[str, PublishedOrder] = {
         "without fine-tuning, changing the base (NTK) is better than interpolation "
         "(PI), and YaRN is better than both",
         "Peng et al. 2023, arXiv:2309.00071",
-        "rope",
         tuple(
             Claim(
                 Score("rope", "read_bits_per_byte", times, first),
@@ -99,13 +93,11 @@ ORDERS: dict[str, PublishedOrder] = {
     "p_rope": PublishedOrder(
         "RoPE without its lowest frequencies is no worse than RoPE",
         "Barbero et al. 2024, arXiv:2410.06205",
-        "rope,p_rope",
         (Claim(Score("p_rope"), Score("rope"), "no worse", ALIKE),),
     ),
     "randomized": PublishedOrder(
         "random positions improve length generalisation",
         "Ruoss et al. 2023, arXiv:2305.16843",
-        "sinusoidal,randomized,rope,randomized:scheme=rope",
         tuple(
             Claim(
                 Score(better, "accuracy", times=4, task=task),
@@ -124,11 +116,71 @@ ORDERS: dict[str, PublishedOrder] = {
         "Chen et al. 2024, arXiv:2410.21216; Hua et al. 2024, arXiv:2412.17739; "
         "Gopalakrishnan et al. 2025, arXiv:2509.10534; Liu et al. 2025, "
         "arXiv:2512.07525",
-        "rope,hope,fope,pope,rope_pp",
         tuple(
             Claim(Score(scheme, times=16), Score("rope", times=16))
             for scheme in ("hope", "fope", "pope", "rope_pp")
         ),
+    ),
+    "nope": PublishedOrder(
+        "language models without positions are competitive with those with sinusoids, "
+        "learned positions or ALiBi",
+        "Haviv et al. 2022, arXiv:2203.16634, abstract and section 1",
+        tuple(
+            Claim(Score("nope"), Score(scheme), "no worse", ALIKE)
+            for scheme in ("sinusoidal", "learned", "alibi")
+        ),
+    ),
+    "bam": PublishedOrder(
+        "BAM, which unifies NoPE and ALiBi, improves generalisation to long contexts "
+        "by a generalised Gaussian prior, at a comparable perplexity",
+        "Bianchessi et al. 2025, arXiv:2505.22842, abstract",
+        (
+            *(
+                Claim(Score("bam"), Score(scheme), "no worse", ALIKE)
+                for scheme in ("nope", "alibi")
+            ),
+            *(
+                Claim(Score("bam", times=16), Score(scheme, times=16))
+                for scheme in ("nope", "alibi")
+            ),
+        ),
+    ),
+    "stick_breaking": PublishedOrder(
+        "in place of softmax and RoPE, stick-breaking is competitive in length "
+        "generalisation; at 8 times the training length its perplexity improves",
+        "Tan et al. 2024, arXiv:2410.17980, abstract",
+        (
+            Claim(
+                Score("stick_breaking", times=8),
+                Score("rope", times=8),
+                "no worse",
+                ALIKE,
+            ),
+            Claim(Score("stick_breaking", times=8), Score("stick_breaking")),
+        ),
+    ),
+    "ca_rope": PublishedOrder(
+        "CARoPE has a significantly lower perplexity than RoPE, even at longer "
+        "context lengths",
+        "Veisi et al. 2025, arXiv:2507.23083, abstract",
+        tuple(
+            Claim(Score("ca_rope", times=times), Score("rope", times=times))
+            for times in (1, 16)
+        ),
+    ),
+    "ssmax": PublishedOrder(
+        "with SSMax the loss falls faster in pretraining, and performance in long "
+        "contexts is significantly better",
+        "Nakanishi 2025, arXiv:2501.19399, abstract",
+        tuple(
+            Claim(Score("log_length", times=times), Score("rope", times=times))
+            for times in (1, 16)
+        ),
+    ),
+    "canon": PublishedOrder(
+        "Canon layers lift networks without positions to match RoPE",
+        "Allen-Zhu 2025, arXiv:2512.17351, abstract",
+        (Claim(Score("nope", convolution="canon"), Score("rope"), "no worse", ALIKE),),
     ),
 }
 """By name."""
