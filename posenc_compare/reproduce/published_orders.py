@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 from posenc_compare.reproduce.orders import RANKS, Claim, PublishedOrder, Score
+from posenc_compare.show.differences import ALIKE
 
-ALIKE = 0.02  # bits per byte; differences below it are small beside any published one
 SMALL = ("addition", "copy", "counting", "parity", "reverse", "sort")
 
 
