@@ -72,6 +72,16 @@ def test_another_version_of_a_measure_is_another_key(
     assert CELL.key() != before
 
 
+@pytest.mark.parametrize("fact", ["NUMBERS", "_torch_version", "shared_edits"])
+def test_shared_code_and_torch_are_part_of_the_key(
+    fact: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = CELL.key()
+    other = 99 if fact == "NUMBERS" else lambda: "99"
+    monkeypatch.setattr(f"posenc_compare.records.cells.{fact}", other)
+    assert CELL.key() != before
+
+
 def test_where_the_corpus_lies_does_not_change_the_key_but_its_bytes_do() -> None:
     here = Training(corpus="a", corpus_sha256="1")
     cell = Cell(Variant("rope"), "extrapolation", here, 1)

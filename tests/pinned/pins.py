@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,14 @@ PROBE = ProbeSetting(width=WIDTH, heads=HEADS, positions=32, tokens=8)
 SIZES: dict[str, Any] = {"layers": 1, "width": WIDTH, "heads": HEADS, "length": 16}
 SIZES |= {"batch": 4, "longest": 2, "test_bytes": 256}
 TRAINED = ("sinusoidal", "rope", "alibi", "fox")  # in 20 steps, on a text
+OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
+    ("language", "canon", {"convolution": "canon"}),
+    ("language", "kv_shift", {"convolution": "kv_shift"}),
+    ("language", "RMSNorm", {"norm": "rms"}),
+    ("language", "dropped positions", {"drop": 0.5}),
+    ("shapes", "peg", {"convolution": "peg"}),
+    ("shapes", "class token", {"pool": "class"}),
+]  # of networks
 Numbers = dict[str, float]
 
 
@@ -55,9 +63,8 @@ def pinned(corpus: Path) -> dict[str, dict[str, Any]]:
     """
     corpus.write_bytes(b"".join(WORDS[i % 7 :] for i in range(300)))
     found: dict[str, dict[str, Any]] = {}
-    for cell in cells(corpus):
+    for name, cell in cells(corpus).items():
         spec = cell.spec()
-        name = f"{cell.variant.name}, {cell.measured}"
         record = compute(cell, Progress())
         assert record.status in ("ok", "unsupported"), record.error
         found[name] = {
@@ -71,23 +78,30 @@ def pinned(corpus: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def cells(corpus: Path) -> Iterator[Cell]:
-    """Yield a cell of every measure and every task, with few steps."""
+def cells(corpus: Path) -> dict[str, Cell]:
+    """Return a cell of every measure, task and option of a network, with few steps."""
+    found = []
     language = Training(**SIZES, steps=20, corpus=str(corpus)).resolve(load_corpus)
     for name in MEASURES.entries():
         if setting_of(name) is ProbeSetting:
             for scheme in ("sinusoidal", "rope"):
-                yield Cell(Variant(scheme), name, PROBE, 1)
+                found.append(Cell(Variant(scheme), name, PROBE, 1))
         elif setting_of(name) is Training:
             for scheme in TRAINED if name == "extrapolation" else ("rope",):
-                yield Cell(Variant(scheme), name, language, 1)
-    for task, entry in TASKS.entries().items():
-        if task != "language" and entry.facts.get("axes", 1) == 1:
-            sizes = {**SIZES, "length": max(32, entry.facts.get("length", 32))}
-            setting = Training(task=task, steps=2, corpus=str(corpus), **sizes)
-            yield Cell(
-                Variant("nope"), "extrapolation", setting.resolve(load_corpus), 1
-            )
+                found.append(Cell(Variant(scheme), name, language, 1))
+    named = {f"{cell.variant.name}, {cell.measured}": cell for cell in found}
+    tasks = [k for k in TASKS.entries() if k != "language"]
+    plain = [(task, f"extrapolation on {task}", {}) for task in tasks]
+    for task, words, more in [*plain, *OPTIONS]:
+        facts = TASKS.entry(task).facts
+        on_grid = facts.get("axes", 1) > 1
+        length = facts["length"] if on_grid else max(32, facts.get("length", 32))
+        sizes = {**SIZES, "length": length, "steps": 2, **more}
+        setting = Training(task=task, corpus=str(corpus), **sizes)
+        scheme = Variant("sinusoidal_2d" if on_grid else "rope" if more else "nope")
+        cell = Cell(scheme, "extrapolation", setting.resolve(load_corpus), 1)
+        named[f"{scheme.name}, {words}"] = cell
+    return named
 
 
 def rows(record: Record) -> Numbers:
