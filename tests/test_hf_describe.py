@@ -69,6 +69,7 @@ NOTED = {
         "scales queries by their position",
     ),
     "mamba": ("nope", "has no attention"),
+    "xlstm": ("nope", "has no attention"),
     "zamba": ("nope", "layers other than attention"),
     "nanochat": ("rope:layout=half", "equals the scheme at negated positions"),
     "blt": ("n/a", "several products of queries and keys, rotated differently"),
@@ -104,7 +105,7 @@ REASONS = {
     "gpt2": "has no rotary positions",
     "bloom": "has no rotary positions",
     "mamba": "has no attention",
-    "xlstm": "must make a small model that reads one token",
+    "xlstm": "has no attention",
     "ctrl": "changes queries with the position otherwise than by a rotation",
     "gemma4_unified_assistant": "must be a causal model of text alone",
     "emu3": "must be a causal model of text alone; another would work",
@@ -549,6 +550,17 @@ def test_a_temperature_by_position_is_noted(tuned: bool) -> None:
     assert notes["nope"] == "scales queries by their position" * tuned
 
 
-def test_a_model_of_several_towers_is_refused_in_one_line() -> None:
-    with pytest.raises(hf.UnsupportedModelError, match="must have one table of tokens"):
-        hf.describe(transformers.FlavaConfig())
+@pytest.mark.parametrize(
+    ("kind", "more", "message"),
+    [
+        ("flava", {}, "must have one table of tokens"),
+        ("vit", {}, "it reads pixel_values, not tokens"),
+        ("wav2vec2", {}, "it reads input_values, not tokens"),
+        ("xlnet", {"bi_data": True}, "must read 16 tokens"),
+    ],
+)
+def test_a_model_that_is_not_of_one_text_is_refused_in_one_line(
+    kind: str, more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(hf.UnsupportedModelError, match=message):
+        hf.describe(transformers.CONFIG_MAPPING[kind](**more))

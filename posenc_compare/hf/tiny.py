@@ -50,6 +50,7 @@ STATES = (
 )
 WIDTHS = (
     "attention_hidden_size",
+    "embedding_dim",
     "lru_width",
     "hidden_size_global",
 )  # in step with the width
@@ -88,6 +89,9 @@ def _built(small: PreTrainedConfig, kind: Any) -> Any:
     """Return a model of a small configuration, after it has read one token."""
     with torch.device("meta"):
         shape = _from_config(copy.deepcopy(small), kind)
+    takes = inspect.signature(shape.forward).parameters
+    if shape.main_input_name in takes and not takes.keys() & {"input_ids", DECODER}:
+        raise ValueError(f"it reads {shape.main_input_name}, not tokens")
     size = sum(one.numel() for one in shape.parameters())
     if size > MOST:
         raise ValueError(f"it has {size / 1e6:.0f} million parameters")
