@@ -31,6 +31,7 @@ from posenc_compare.source.files import PLUGIN, file_of, forget, parse, read
 from posenc_compare.validate import check_text, hint
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+FEW = 24  # names that a message lists
 LISTED = "(`posenc-compare list` shows all"
 _IMPORTED: list[tuple[str, Path, str]] = []  # plugins that are: module, file, origin
 _VARIABLES: dict[str, tuple[str | None, str | None]] = {}  # of plugins: before, now
@@ -171,9 +172,12 @@ class Registry:
                 f"{self.kind} {name!r} of {origin} cannot be used: "
                 f"{self.broken[origin]}"
             )
+        known = hint(name, self.entries())
+        if not known and len(self.entries()) <= FEW:
+            known = f"; there are {', '.join(self.entries())}"
         raise ConfigError(
-            f"unknown {self.kind} {name[:80]!r}{hint(name, self.entries())} "
-            f"{LISTED}; `--plugin FILE` adds those of a file)",
+            f"unknown {self.kind} {name[:80]!r}{known} {LISTED}; `--plugin FILE` adds "
+            "those of a file)",
             field=f"{self.kind}s",
         )
 

@@ -23,7 +23,7 @@ from posenc_compare.variants import parse_variants
 Test = TypeVar("Test", bound=Callable[..., object])
 
 
-def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Test], Test]:
+def parametrize_schemes(*schemes: str, plugin: str = "") -> Callable[[Test], Test]:
     """Run a test once for every scheme and conformance check.
 
     Args:
@@ -45,7 +45,7 @@ def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Test], T
             add_plugin(given)
         cases = [
             pytest.param(_conform(subject, code), id=f"{variant.label}-{code}")
-            for variant in parse_variants(schemes)
+            for variant in parse_variants(",".join(schemes))
             for subject in [Subject(variant, given)]
             for code in CHECKS
         ]

@@ -109,6 +109,7 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("act", "message"),
     [
+        (lambda r: r.plot("nothing"), "'nothing'; there are bias_maps, checkpoint, "),
         (lambda r: r.plot("uniquenes"), "unknown plot 'uniquenes'; did you mean uniq"),
         (lambda r: r.plot("extrapolation"), "plot extrapolation: must have records"),
         (lambda r: r.table("uniquenes"), "no record is of measure 'uniquenes'; did"),

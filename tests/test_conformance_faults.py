@@ -190,6 +190,11 @@ def test_every_outcome_reaches_the_tests_of_authors() -> None:
         (case,) = (case for case in cases if case.id == f"{label}-{code}")
         case.values[0]()
 
+    def both(conform: Any) -> None: ...
+
+    two: Any = parametrize_schemes("nope", "rope")(both)
+    ids = [case.id for case in two.pytestmark[0].args[1]]
+    assert {"nope-C01", "rope-C01"} < {*ids}
     label = "faulty_logits:what=row"
     run(label, "C01")
     said = f"^{label}: C13 treats the rows of a batch independently: expected row 1"

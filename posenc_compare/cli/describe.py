@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LENGTHS = 64, 128, 512  # of training, of the presets
 YES_NO = {True: "yes", False: "no"}
 ARGS = re.compile(r"^Args:\n(?:    .*\n)+\n?", re.MULTILINE)
+GEOMETRY = re.compile(r"^    geometry: .*\n(?:        .*\n)*", re.MULTILINE)
 
 
 def describe(
@@ -102,6 +103,8 @@ def _describe(entry: Entry, registry: Registry, label: str) -> None:
     kind = registry.kind
     if registry is SCHEMES:
         kind = thing.family
+        texts = [GEOMETRY.sub("", f"{text}\n").rstrip() for text in texts]
+        texts = [text.removesuffix("\n\nArgs:") for text in texts]  # no option
     elif registry is MEASURES:
         kind = f"measure, {thing.setting}"
         texts = [ARGS.sub("", text) for text in texts]  # all measures share them

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from posenc_compare.cli.console import name_of, say, show
+from posenc_compare.cli.console import name_of, say, show, tell
 from posenc_compare.cli.options import Folder, Format, Formats
 from posenc_compare.records.diff import difference, paired
 from posenc_compare.records.load import load_records
@@ -27,6 +27,8 @@ def diff(
         elif present := left or right:
             body.append([name_of(present), f"only in {one if left else other}"])
     title = f"{same} cell{'s' * (same != 1)} the same, {len(body)} not"
-    if body or format == "table":
+    if body:
         show(title, ["cell", "difference"], sorted(body), format)
+    elif format == "table":
+        tell(title)
     return int(bool(body))

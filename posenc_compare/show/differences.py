@@ -61,7 +61,8 @@ class Difference:
         mean = self.mean if n else None
         width = half_width(self.values)
         alike = abs(self.mean) + width <= margin
-        return Cell(mean, width, n, wins=wins, p=self.p, alike=alike)
+        star = self.p <= ALPHA
+        return Cell(mean, width, n, wins=wins, p=self.p, star=star, alike=alike)
 
 
 def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from posenc_compare.stats.pairs import ALPHA
-
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -48,6 +46,7 @@ class Cell:
     best: bool = False
     wins: int | None = None  # of a difference: how many seeds are better
     p: float = math.nan  # of a difference
+    star: bool = False  # whether the difference is significant
     alike: bool = False  # whether a difference is shown to be small
 
 
@@ -115,7 +114,7 @@ def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
     more += ", alike" * cell.alike
     if cell.n < seeds and not more:
         more = f" (n = {cell.n})"
-    return text + " (rounding)" * cell.rounding + more + " *" * (cell.p <= ALPHA)
+    return text + " (rounding)" * cell.rounding + more + " *" * cell.star
 
 
 def as_markdown(tables: Iterable[Table]) -> str:

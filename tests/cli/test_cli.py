@@ -143,7 +143,9 @@ def test_two_folders_are_compared_cell_by_cell(posenc, tmp_path: Path) -> None:
         "rope shift_error seed 0": "1 numbers, by up to 5.0e-01 relative (gain  None)",
     }
     assert done.returncode == 1
-    assert posenc("diff", one, one).returncode == 0
+    same = posenc("diff", one, one)
+    assert (same.returncode, same.stdout.strip().count("\n")) == (0, 0)
+    assert same.stdout.endswith(" the same, 0 not\n")
 
 
 # --- packages that are missing ----------------------------------------------------

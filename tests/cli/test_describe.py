@@ -33,6 +33,7 @@ def test_every_scheme_is_described_with_its_papers(name: str, posenc) -> None:
     text = posenc("describe", name).stdout
     for line in ("Acts at: ", "Depends on: ", "Axes of a position: ", "Parameters: "):
         assert f"\n{line}" in text
+    assert "\n    geometry: " not in text  # no option of a user
     keys = list(dict.fromkeys(ARXIV.findall(SOURCES[name]) + NAMED[name]))
     assert re.findall(r"^@misc\{(.*),$", text, re.MULTILINE) == keys
     for key in keys:
