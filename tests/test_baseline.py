@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from conftest import Command
 from support.records import curve, fact, labelled, row, stored
 from support.shown import refusal
 
+from posenc_compare.cli.console import show_tables
 from posenc_compare.errors import ConfigError
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.show.differences import baseline_tables
@@ -183,3 +185,18 @@ def test_a_difference_that_is_rounding_is_none() -> None:
     curves, _ = tables(records)
     cells: dict[str, Any] = {str(name): cell for name, cell, _ in curves.rows}
     assert (cells["twin"].mean, cells["twin"].p) == (0, 1)
+
+
+@pytest.mark.parametrize(("columns", "has_p"), [(60, False), (100, True)])
+def test_p_is_left_out_where_a_terminal_has_no_room(
+    columns: int,
+    has_p: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_tables(tables(made())[:1], "table")
+    (row,) = [line for line in capsys.readouterr().out.split("\n") if "nope" in line]
+    assert ("p 0." in row) is has_p
+    assert row.count("±") == 2  # on one line

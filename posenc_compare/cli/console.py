@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from posenc_compare.run.scheduler import Event
     from posenc_compare.show.format import Places, Table
 
+WIDE = 1000  # characters, more than a table has
 NUMBERS = ("csv", "json")  # formats for programs
 FIRST = 40  # width of the first column; longer names take several lines
 CROWDED = 8  # columns; more have one space between them
@@ -112,7 +113,11 @@ def _print_rich(table: "Table") -> None:
     width = None if sys.stdout.isatty() else 200
     console = Console(width=width, highlight=False)
     console.print(Text(clean(table.title), style="bold"))
-    console.print(_rich_table(table.head, clean(table.body), table.best))
+    shown = _rich_table(table.head, clean(table.body), table.best)
+    room = console.options.update(max_width=WIDE)
+    if console.measure(shown, options=room).maximum > console.width:  # p would be cut
+        shown = _rich_table(table.head, clean(table.texts(short=True)), table.best)
+    console.print(shown)
     for line in table.lines:
         console.print(Text(clean(line)))
     console.print()

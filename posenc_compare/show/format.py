@@ -74,7 +74,14 @@ class Table:
     @property
     def body(self) -> list[list[str]]:
         """Return the text of the cells."""
-        return [[cell_text(cell, self.seeds) for cell in row] for row in self.rows]
+        return self.texts()
+
+    def texts(self, *, short: bool = False) -> list[list[str]]:
+        """Return the text of the cells, without p if it is short."""
+        return [
+            [cell_text(cell, self.seeds, short=short) for cell in row]
+            for row in self.rows
+        ]
 
     @property
     def best(self) -> Places:
