@@ -187,7 +187,7 @@ def test_a_difference_that_is_rounding_is_none() -> None:
     assert (cells["twin"].mean, cells["twin"].p) == (0, 1)
 
 
-@pytest.mark.parametrize(("columns", "has_p"), [(60, False), (100, True)])
+@pytest.mark.parametrize(("columns", "has_p"), [(80, False), (100, True)])
 def test_p_is_left_out_where_a_terminal_has_no_room(
     columns: int,
     has_p: bool,
@@ -196,7 +196,8 @@ def test_p_is_left_out_where_a_terminal_has_no_room(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    show_tables(tables(made())[:1], "table")
-    (row,) = [line for line in capsys.readouterr().out.split("\n") if "nope" in line]
-    assert ("p 0." in row) is has_p
-    assert row.count("±") == 2  # on one line
+    cells = [Cell(-1.0, 0.25, 6, wins=6, p=0.031)] * 3
+    show_tables([Table("t", ["scheme", "8", "16", "32"], [["rope", *cells]])], "table")
+    (row,) = [line for line in capsys.readouterr().out.split("\n") if "rope" in line]
+    assert row.count("p 0.031") == 3 * has_p
+    assert row.count("±") == 3  # on one line
