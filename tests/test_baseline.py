@@ -196,8 +196,10 @@ def test_p_is_left_out_where_a_terminal_has_no_room(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    cells = [Cell(-1.0, 0.25, 6, wins=6, p=0.031)] * 3
-    show_tables([Table("t", ["scheme", "8", "16", "32"], [["rope", *cells]])], "table")
-    (row,) = [line for line in capsys.readouterr().out.split("\n") if "rope" in line]
-    assert row.count("p 0.031") == 3 * has_p
-    assert row.count("±") == 3  # on one line
+    number, gap = Cell(3.4, n=6), Cell(-1.0, 0.25, 6, p=0.031, star=True)
+    head = ["", "scheme", "at 32", "difference", "at 512", "difference"]
+    rows = [["7", "transformer_xl", number, gap, number, gap]]
+    show_tables([Table("t", head, rows)], "table")
+    (row,) = [line for line in capsys.readouterr().out.split("\n") if "_xl" in line]
+    assert row.count("p 0.031") == 2 * has_p
+    assert row.count("*") == 2  # on one line
