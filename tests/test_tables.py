@@ -73,6 +73,16 @@ def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:
     assert cells([none]) == {"b": ["has no code"]}
 
 
+def test_a_curve_leaves_out_schemes_with_rows_of_another_alone() -> None:
+    made = [curve("a", [2.0]), curve("b", [])]
+    made[1]["rows"] = [row(1.0, quantity="other", x=8.0)]
+    other = fact("curve", name="other", x="n")
+    for one in made:
+        one["quantities"] = {**one["quantities"], "other": other}
+    tables = display_tables(labelled(made))
+    assert [[first for first, *_ in table.body] for table in tables] == [["a"], ["b"]]
+
+
 def test_the_longest_length_decides_the_order_and_then_the_next() -> None:
     curves = {"a": [1.0, 9.0], "b": [2.0, 8.0], "c": [0.5], "d": [0.1], "e": []}
     shown = cells(
