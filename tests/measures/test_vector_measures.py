@@ -228,3 +228,8 @@ def test_a_number_that_there_is_not_has_its_reason(
     rows = MEASURES.get(measure).compute(labelled(label), probe, Progress()).rows
     assert {row.note for row in rows if row.value is None} == reasons
     assert sum(row.value is not None for row in rows) == known
+
+
+def test_no_table_shows_which_token_is_nearest() -> None:
+    measure = MEASURES.get("perturbation")
+    assert "own_token_nearest" in measure.quantities.keys() - measure.views.keys()
