@@ -189,7 +189,7 @@ FAR = "float16 holds no such position"
 REASONS: list[tuple[str, str, dict[str, Any], set[str], int]] = [
     ("attention_cost", "rope_2d", GRID, {"measured in a sequence only"}, 0),
     ("attention_reach", "alibi_2d", GRID, {"measured in a sequence only"}, 0),
-    ("attention_reach", "learned", {"tokens": 16}, {"not defined beyond 16"}, 5),
+    ("attention_reach", "learned", {"tokens": 16}, {"not defined beyond 16"}, 18),
     ("far_keys", "fox", {}, {"reads no position ids"}, 0),
     ("far_keys", "learned", {}, {"not defined beyond 64"}, 0),
     ("far_keys", "mix:window=16", {}, {"hides keys beyond its window of 16"}, 0),
