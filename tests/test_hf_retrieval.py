@@ -413,14 +413,26 @@ def test_code_in_a_folder_that_is_not_run_has_one_line(
     assert posenc("hf", "describe", own).stderr == ""
 
 
-def test_a_longer_text_needs_evidence(posenc: Any, place: Path) -> None:
-    done = posenc("hf", "recommend", place, "--length", "4096")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"error: --evidence must be a folder of records beyond {TRAINED} tokens, got "
-        f"none; `hf evaluate {place} --retrieval --lengths {TRAINED},4096 --windows 6 "
-        f"--corpus BOOKS --out DIR` makes them\n"
+def test_without_evidence_scalings_are_listed_and_none_is_chosen(
+    posenc: Any, place: Path
+) -> None:
+    given = ("hf", "recommend", place, "--length", 4 * TRAINED)
+    done = posenc(*given)
+    how = (
+        f"no scaling is chosen without --evidence; `hf evaluate {place} --retrieval "
+        f"--lengths {TRAINED},{4 * TRAINED} --windows 6 --corpus BOOKS --out DIR` "
+        f"makes it"
     )
+    assert (done.returncode, done.stderr) == (0, f"{how}\n")
+    found = json.loads(posenc(*given, "--format", "json").stdout)
+    assert (found["rule"], found["verdict"]) == (None, how)
+    rules = {row["rule"]: row for row in found["rules"]}
+    assert rules["pi"]["rope_parameters"]["rope_type"] == "linear"
+    assert rules["yarn"]["rope_parameters"]["factor"] == 4
+    assert rules["ntk_by_parts"]["rope_parameters"] is None
+    for rule, row in rules.items():
+        assert f"scaling={rule}" in row["scheme"]
+        assert row["scheme"] in done.stdout
 
 
 def test_the_command_recommends_with_evidence(

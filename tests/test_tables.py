@@ -83,6 +83,21 @@ def test_a_curve_leaves_out_schemes_with_rows_of_another_alone() -> None:
     assert [[first for first, *_ in table.body] for table in tables] == [["a"], ["b"]]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("effective_length", "170.7 (128 to 256)"), ("reach", "170.7 ± 183.6")],
+)
+def test_numbers_that_are_tested_lengths_have_a_range(name: str, text: str) -> None:
+    records = []
+    for seed, value in enumerate((128.0, 128.0, 256.0)):
+        one = curve("rope", [1.0], seed=seed)
+        one["quantities"] |= {name: {**fact(["", None]), "name": name}}
+        one["rows"].append(row(value, quantity=name))
+        records.append(one)
+    found = display_tables(labelled(records))
+    assert ["rope", text] in [line for table in found for line in table.body]
+
+
 def test_the_longest_length_decides_the_order_and_then_the_next() -> None:
     curves = {"a": [1.0, 9.0], "b": [2.0, 8.0], "c": [0.5], "d": [0.1], "e": []}
     shown = cells(

@@ -4,7 +4,7 @@ import json
 import shlex
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,9 @@ from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, say, show, tell
 from posenc_compare.cli.options import Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
-from posenc_compare.errors import ConfigError
+
+if TYPE_CHECKING:
+    from posenc_compare.hf.recommend import Target
 
 app = typer.Typer(
     help="Check, convert, describe and evaluate Hugging Face models, and recommend "
@@ -22,6 +24,7 @@ Model = Annotated[
     str,
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
+NO_SUCH = "none that this model reads in transformers"
 EXECUTION = ("device", "workers", "threads", "timeout")  # options of `evaluate`
 
 
@@ -110,7 +113,7 @@ def recommend(
         Path | None,
         typer.Option(
             help="Folder of an hf evaluate --retrieval run that reaches beyond the "
-            "training length; required if --length exceeds it.",
+            "training length. Without it, no scaling is chosen.",
             show_default=False,
         ),
     ] = None,
@@ -133,12 +136,8 @@ def recommend(
         found = Advice((AS_TRAINED,), (), (), "")
         verdict = f"no scaling is needed up to {aim.geometry.length} tokens"
     elif evidence is None:
-        lengths = f"--lengths {aim.geometry.length},{length} --windows 6"
-        raise ConfigError(
-            f"--evidence must be a folder of records beyond {aim.geometry.length} "
-            f"tokens, got none; `hf evaluate {shlex.quote(model)} --retrieval "
-            f"{lengths} --corpus BOOKS --out DIR` makes them"
-        )
+        _print_scalings(model, aim, format)
+        return
     else:
         found = advice(load_records(evidence, lambda line: None), length)
         verdict = found.verdict
@@ -172,6 +171,26 @@ def recommend(
     for line in found.reasons:
         say(line)
     say("scalings may rank differently under another model, size or factor")
+
+
+def _print_scalings(model: str, aim: "Target", format: Format) -> None:
+    """Print what each scaling would be, none of which was tested."""
+    lengths = f"--lengths {aim.geometry.length},{aim.length} --windows 6"
+    how = (
+        f"no scaling is chosen without --evidence; `hf evaluate {shlex.quote(model)} "
+        f"--retrieval {lengths} --corpus BOOKS --out DIR` makes it"
+    )
+    head, body = ["rule", "scheme", "rope_parameters"], []
+    for rule in aim.rules:
+        parameters = aim.rope_parameters(rule)
+        body.append([rule, aim.variant(rule).label, parameters])
+    if format == Format.json:
+        rows = [dict(zip(head, row, strict=True)) for row in body]
+        print(json.dumps({"rule": None, "verdict": how, "rules": rows}, indent=2))
+        return
+    texts = [[*row, json.dumps(given) if given else NO_SUCH] for *row, given in body]
+    show(f"{model}, {aim.length} tokens", head, texts, format)
+    say(how)
 
 
 def _short(value: object) -> object:

@@ -40,6 +40,12 @@ class Target:
         """Return how many times the trained length it is, at least 1."""
         return max(1.0, self.length / self.geometry.length)
 
+    @property
+    def rules(self) -> list[str]:
+        """Return the names of the scalings to this length."""
+        found = variants_for(self.own, self.geometry, self.length, "all")
+        return [rule for rule in found if rule != AS_TRAINED]
+
     def variant(self, rule: str) -> Variant:
         """Return the scheme under a rule; as trained within the trained length."""
         if rule == AS_TRAINED or self.factor == 1:

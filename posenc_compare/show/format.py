@@ -44,6 +44,7 @@ class Cell:
     note: str = ""  # notes of the seeds; where there is no number, why
     rounding: bool = False  # whether the number is 0 but for rounding, in all seeds
     best: bool = False
+    ends: tuple[float, float] | None = None  # the range, of numbers with few values
     wins: int | None = None  # of a difference: how many seeds are better
     p: float = math.nan  # of a difference
     star: bool = False  # whether the difference is significant
@@ -114,6 +115,8 @@ def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
         note = cell.note or "n/a"
         return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
     text = "0" if cell.rounding else number(cell.mean)
+    if cell.ends and cell.ends[0] < cell.ends[1]:
+        text = f"{text} ({cell.ends[0]:g} to {cell.ends[1]:g})"
     if not math.isnan(cell.half_width):
         text = f"{text} ± {number(cell.half_width)}"
     more = "" if cell.wins is None or short else f", {cell.wins}/{cell.n}"

@@ -33,6 +33,7 @@ from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.rounding import rounded_away, settled
 
 SAME = 1e-4  # relative; records keep five digits of a window, and all of their mean
+STEPPED = ("effective_length", "context_used", "mastered_length")  # tested lengths
 Floats = NDArray[np.float64]
 Frame = Any  # a pandas table; type checkers lose its methods after one step
 Mean = Any  # a row of the frame of means, whose attributes are its columns
@@ -173,13 +174,16 @@ def cell_of(mean: Mean, best: bool = False) -> Cell:
     if not mean.values:
         return Cell(note=mean.note)
     values = [*mean.values.values()]
+    stepped = mean.quantity in STEPPED
     return Cell(
         mean.mean,
-        math.nan if settled(values) else mean.half_width,  # as one value alone is
+        # Of equal values there is none, as of one value alone.
+        math.nan if stepped or settled(values) else mean.half_width,
         len(values),
         mean.note,
         rounding=any(values) and not rounded_away(values).any(),
         best=best,
+        ends=(min(values), max(values)) if stepped else None,
     )
 
 
