@@ -300,7 +300,9 @@ def test_a_long_label_is_cut_unless_two_would_be_the_same() -> None:
 
 
 LINEAR = ("shift_linearity", "linear_residual")
-UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
+UNIQUE = ("uniqueness", "distinct_positions_in_bfloat16")
+DISTANCES = ("uniqueness", "distinct_distances_in_float32")
+BEFORE = ("uniqueness", "distinct_share_in_bfloat16")  # up to version 4
 
 
 @pytest.mark.parametrize(
@@ -331,6 +333,8 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
         (UNIQUE, {"value": 1.0, "x": 2048.0, "note": f"{ONE_LAYER}; b"}, "unique", ""),
         (UNIQUE, {"value": 0.5, "x": 512.0}, "unique", "256/512"),
         (UNIQUE, {"value": 0.9998, "x": 2048.0}, "unique", "2047/2048"),
+        (DISTANCES, {"value": 1.0, "x": 2048.0}, "unique", "2048"),
+        (DISTANCES, {"value": 0.5, "x": 512.0}, "unique", "256/512"),
     ],
 )
 def test_measures_without_training_are_words_and_short_numbers(
@@ -354,6 +358,15 @@ def test_a_curve_has_one_number_in_a_card(
     one = measured("rope", *quantity, value=0.0)
     one["rows"] = [row(v, quantity=quantity[1], x=x) for x, v in points.items()]
     assert card([*trained("rope", 2.0, 2.0), one])["rope"][column] == text
+
+
+@pytest.mark.parametrize(("of", "text"), [("positions", "384/512"), ("distances", "")])
+def test_bfloat16_counts_for_positions_alone(of: str, text: str) -> None:
+    one = measured("rope", *BEFORE, value=0.75, x=512.0)
+    one["quantities"]["distinct_share"] = fact(name="distinct_share")
+    kind = {"case": "float32", "note": f"over {of}", "quantity": "distinct_share"}
+    one["rows"].append(row(1.0, **kind))
+    assert card([*trained("rope", 2.0, 2.0), one])["rope"]["unique"] == text
 
 
 def test_one_shift_beyond_the_probe_makes_no_relative_scheme() -> None:

@@ -425,6 +425,15 @@ def test_floors_are_one_where_all_schemes_and_seeds_agree(
     }
 
 
+def test_a_floor_stands_below_numbers_that_rank_no_scheme(show: Show) -> None:
+    made = [floored([record("a", value=3.0)], {"flat": [2.0]})[0]]
+    for headline, x in ((["", 8], 8), ("curve", 8), (["", 16], 16)):
+        made[0]["rows"][0]["x"] = x
+        (table,) = show(facts(made, better="neither", headline=headline))
+        assert table.rows == {"a": ["3.000"]} | ({"flat": ["2.000"]} if x == 8 else {})
+        assert not any(line.startswith(BELOW) for line in table.lines)
+
+
 def test_a_curve_has_no_floor_of_another(show: Show) -> None:
     made = floored(trained("a", [1.0]), {"flat": [2.0]})
     made[0]["rows"] += [

@@ -73,6 +73,16 @@ def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:
     assert cells([none]) == {"b": ["has no code"]}
 
 
+def test_a_curve_leaves_out_schemes_with_rows_of_another_alone() -> None:
+    made = [curve("a", [2.0]), curve("b", [])]
+    made[1]["rows"] = [row(1.0, quantity="other", x=8.0)]
+    other = fact("curve", name="other", x="n")
+    for one in made:
+        one["quantities"] = {**one["quantities"], "other": other}
+    tables = display_tables(labelled(made))
+    assert [[first for first, *_ in table.body] for table in tables] == [["a"], ["b"]]
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [("effective_length", "170.7 (128 to 256)"), ("reach", "170.7 ± 183.6")],

@@ -18,6 +18,7 @@ from torch import Tensor
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.measures.measure import (
     Curve,
+    Floor,
     Headline,
     Quantity,
     Result,
@@ -29,6 +30,7 @@ from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.train.progress import Progress
 
 SEQUENCES = 8
+EQUAL = "uniform attention"  # in tables, a row below the schemes
 TINY = 1e-30  # sum of the weights of a query that looks nowhere
 MULTIPLES = (1, 2, 4, 8, 16)  # lengths of texts, in the lengths that schemes are for
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8)  # distances, likewise
@@ -37,7 +39,7 @@ BEYOND = Quantity(
     "attention_beyond",
     unit="share of the softmax",
     better="neither",
-    zero="no attention goes so far back; uniform attention puts 1 - d / n there",
+    zero="no attention goes so far back",
     x="distance d, in lengths L that the scheme is built for",
     title="attention beyond L, of 16 L (share)",
 )
@@ -49,13 +51,21 @@ KEYS = Quantity(
     x="keys n",
     title="effective number of keys at start",
 )
+# By the quantity that it stands below.
+UNIFORM = {
+    of: Quantity(f"uniform_{of.name}", of.unit, of.better, of.zero, of.x)
+    for of in (BEYOND, KEYS)
+}
 
 
 @register_measure(
     "attention_reach",
-    quantities=(BEYOND, KEYS),
-    views=(Headline(BEYOND, "16 L", 1.0), Curve(KEYS)),
-    version=3,
+    quantities=(BEYOND, KEYS, *UNIFORM.values()),
+    views=(
+        *(Headline(BEYOND, "16 L", 1.0), Curve(KEYS)),
+        *(Floor(uniform, of) for of, uniform in UNIFORM.items()),
+    ),
+    version=4,
 )
 def attention_reach(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Attention mass beyond a distance, and effective number of keys, untrained.
@@ -66,7 +76,8 @@ def attention_reach(variant: Variant, probe: Probe, progress: Progress) -> Resul
     Returns:
         `attention_beyond` for texts of L and 16 L (cases `L`, `16 L`), and
         `effective_keys` for each length; with a reason where the scheme does not
-        define so many positions.
+        define so many positions. `uniform_effective_keys`, n, and
+        `uniform_attention_beyond`, 1 - d / n for 16 L, are those of equal weights.
     """
     if probe.grid:
         note = "measured in a sequence only"
@@ -76,6 +87,12 @@ def attention_reach(variant: Variant, probe: Probe, progress: Progress) -> Resul
     for times in MULTIPLES:
         count, case = probe.tokens * times, f"{times} L" if times > 1 else "L"
         far = _distances(probe.tokens, times) if times in (1, MULTIPLES[-1]) else {}
+        rows.append(Row(UNIFORM[KEYS].name, count, count, EQUAL))
+        if times == MULTIPLES[-1]:
+            rows += [
+                Row(UNIFORM[BEYOND].name, 1 - distance / count, share, EQUAL)
+                for share, distance in far.items()
+            ]
         try:
             weights = last_weights(scheme, probe, count)
         except UndefinedPositionError as error:

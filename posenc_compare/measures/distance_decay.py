@@ -6,10 +6,16 @@ scheme's own. Tokens go through a LayerNorm first, as in a pre-norm network: wha
 removes of a code moves no logit. On a grid, distances are Euclidean, whatever the
 direction.
 
+The logits of a rotation fall because queries and keys are equal. With independent
+projections their expectation is 0 at every distance, unless the scheme adds a bias.
+The drop of such logits is measured as well.
+
 Su et al. 2021, section 3.4.3, claim that RoPE's logits decay with the distance, and
 Press et al. 2022 build ALiBi to do so. `attention_reach` says what a softmax makes of
 it.
 """
+
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +46,13 @@ DROP = Quantity(
     x="distance, in positions",
     title="drop to the furthest key (logit)",
 )
+INDEPENDENT = Quantity(
+    "logit_drop_independent",
+    unit="logit",
+    better="neither",
+    zero="the key at this distance gets the logit of the nearest",
+    title="drop, independent queries and keys (logit)",
+)
 INTERVAL = Quantity(
     "logit_drop_interval",
     unit="logit, half width of the 95 % interval of the mean over sequences",
@@ -58,9 +71,9 @@ BOUND = Quantity(
 
 @register_measure(
     "distance_decay",
-    quantities=(DROP, INTERVAL, BOUND),
-    views=(Headline(DROP, "furthest"),),
-    version=4,
+    quantities=(DROP, INDEPENDENT, INTERVAL, BOUND),
+    views=(Headline(DROP, "furthest"), Headline(INDEPENDENT, "furthest")),
+    version=5,
 )
 def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Drop of the logit by distance on sequences of one repeated token.
@@ -68,15 +81,20 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
     Returns:
         `logit_drop`, the mean logit at distance 0 minus that at each distance, and
         `logit_drop_interval`; both at the largest distance, at most 255 (case
-        `furthest`). For schemes that only rotate, `rotation_bound`: the mean of
-        `|S_i|` of Su et al. 2021, section 3.4.3, equation 37. Arrays: `mean_logit` and
-        `rotation_bound` at every distance. In a sequence also the drop at powers of
-        two, the bound and the arrays.
+        `furthest`). `logit_drop_independent` is that of independent queries and keys;
+        its interval has the case `furthest, independent`. For schemes that only rotate,
+        `rotation_bound`: the mean of `|S_i|` of Su et al. 2021, section 3.4.3, equation
+        37. Arrays: `mean_logit` and `rotation_bound` at every distance. In a sequence
+        also the drop at powers of two, the bound and the arrays.
     """
     scheme = probe.build(variant)
     count = probe.positions if probe.grid else min(DISTANCES, probe.positions)
     curves = logits_by_distance(scheme, probe, count)
     rows = _drop(curves, -1, probe, case="furthest")
+    independent = logits_by_distance(scheme, probe, count, keys="key")
+    drop, interval = _drop(independent, -1, probe, case="furthest")
+    rows.append(replace(drop, quantity=INDEPENDENT.name))
+    rows.append(replace(interval, case="furthest, independent"))
     if probe.grid:
         return Result(rows)
     distances = [2**i for i in range(count.bit_length()) if 2**i < count]
@@ -99,15 +117,23 @@ def own_angles(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
     return rotation_angles(scheme, probe.arange(count))
 
 
-def logits_by_distance(scheme: Scheme, probe: Probe, count: int) -> Tensor:
-    """Return mean logits `(sequence, distance)`, the nearest first, in float64."""
+def logits_by_distance(
+    scheme: Scheme, probe: Probe, count: int, keys: str = "query"
+) -> Tensor:
+    """Return mean logits `(sequence, distance)`, the nearest first, in float64.
+
+    Args:
+        scheme: whose logits they are.
+        probe: of the tokens.
+        count: how many stand in a sequence.
+        keys: the purpose of their projection; that of queries is `query`.
+    """
     session = probe.session(scheme, probe.arange(count))
     tokens = probe.normal("tokens", SEQUENCES, 1, probe.width)
     x = session.embed(tokens.expand(-1, count, -1))
     x = F.layer_norm(x, x.shape[-1:])
-    same = probe.heads_of(x, "query")
-    gain = scheme.query_init_gain(probe.geometry.head_dim)
-    logits = session.logits(0, same * gain, same, x=x)
+    q, k = probe.queries_of(scheme, x), probe.heads_of(x, keys)
+    logits = session.logits(0, q, k, x=x)
     total, apart = logits.double().mean(dim=1), probe.apart(count)
     if session.mask.causal:
         apart[~torch.ones_like(apart, dtype=torch.bool).tril()] = torch.nan

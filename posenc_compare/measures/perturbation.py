@@ -47,7 +47,6 @@ OWN = Quantity(
     unit="share of tokens",
     better="neither",
     zero="no token is still nearest to its own vocabulary vector",
-    title="own token nearest, 0.02 sqrt(d) (share)",
 )
 NORMED = Quantity(
     "left_after_layernorm",
@@ -70,11 +69,10 @@ BIAS = Quantity(
     quantities=(SIZE, LARGEST, ANGLE, OWN, NORMED, BIAS),
     views=(
         Headline(SIZE, "N(0, 1)"),
-        Headline(OWN, "N(0, 0.02^2) sqrt(d)"),
         Headline(NORMED, "N(0, 1)"),
         Headline(BIAS),
     ),
-    version=4,
+    version=5,
 )
 def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Size and angle of the change to tokens, queries, keys or logits.

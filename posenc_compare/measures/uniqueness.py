@@ -1,7 +1,12 @@
 """Uniqueness: does every position, or every distance, have a code of its own?
 
 Nothing that follows can distinguish two positions with the same code. Codes that
-differ in float64 may fall together in the dtype a network computes in.
+differ in float64 may fall together in the dtype a network computes in. The code of a
+position is added to tokens, which may be in bfloat16. Angles and biases, the codes of
+distances, are computed in float32 or wider.
+
+On CUDA, `strided` and `dense` round a finished bias to the dtype of queries, which
+`flex` and all paths on CPUs do not. This rounding is not measured here.
 """
 
 import hashlib
@@ -30,6 +35,7 @@ FEW_AXES = 32  # along which most pairs are seen to be far apart
 LEFT_OUT = 64  # one pair of so many may be left by products in float32
 COMPARED = 1 << 18  # codes at the most, of which all pairs are compared
 PART = 4096  # codes that are made, or rounded, at once
+DTYPES = ("float32", "bfloat16", "float16")  # of tokens; distances have the first alone
 
 DISTINCT = Quantity(
     "distinct_share",
@@ -37,13 +43,21 @@ DISTINCT = Quantity(
     better="neither",
     zero="never; 1 / n means that all codes are one",
 )
-COUNTED = Quantity(
-    "distinct_share_in_bfloat16",
-    unit="share of n codes, relative to that of 0",
+POSITIONS = Quantity(
+    "distinct_positions_in_bfloat16",
+    unit="share of n codes, relative to that of position 0",
     better="neither",
     zero="never; 1 / n means that all codes are one",
-    x="number n of codes",
-    title="distinct codes in bfloat16 (share of n)",
+    x="number n of positions",
+    title="distinct codes of positions in bfloat16 (share of n)",
+)
+DISTANCES = Quantity(
+    "distinct_distances_in_float32",
+    unit="share of n codes, relative to that of distance 0",
+    better="neither",
+    zero="never; 1 / n means that all codes are one",
+    x="number n of distances",
+    title="distinct codes of distances in float32 (share of n)",
 )
 NEAREST = Quantity(
     "nearest_distance",
@@ -68,9 +82,9 @@ LENGTH = Quantity(
 
 @register_measure(
     "uniqueness",
-    quantities=(DISTINCT, COUNTED, NEAREST, RELATIVE, LENGTH),
-    views=(Curve(COUNTED), Headline(RELATIVE)),
-    version=4,
+    quantities=(DISTINCT, POSITIONS, DISTANCES, NEAREST, RELATIVE, LENGTH),
+    views=(Curve(POSITIONS), Curve(DISTANCES), Headline(RELATIVE)),
+    version=5,
 )
 def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Distinct codes, the distance of the nearest two, and dependence on the length.
@@ -79,9 +93,11 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     the past, `0 ... positions - 1`; on a grid over those in all directions.
 
     Returns:
-        `distinct_share` by dtype, of codes relative to that of position or distance 0:
-        a number added to all codes tells none apart; in bfloat16 also of two and four
-        times as many, built for so many. `nearest_distance`, raw and relative;
+        `distinct_share` of codes relative to that of position or distance 0, since a
+        number added to all codes tells none apart: of positions by dtype, of distances
+        in float32. `distinct_positions_in_bfloat16` or `distinct_distances_in_float32`,
+        also of two and four times as many codes, built for so many.
+        `nearest_distance`, raw and relative, in the dtype of the probe;
         `depends_on_length` when more positions are asked for at once (case `call`)
         and when the scheme is built for twice the length (case `build`). Of more than
         262 144 codes no pairs are compared, and the nearest have a note instead.
@@ -93,13 +109,13 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
         return Result(
             [
                 Row(DISTINCT.name, None, note=str(error)),
-                Row(COUNTED.name, None, probe.positions, note=str(error)),
+                Row(DISTANCES.name, None, probe.positions, note=str(error)),
                 Row(RELATIVE.name, None, note=str(error)),
             ]
         )
     note = f"over {code.of}s"
     rows = []
-    for dtype in ("float32", "bfloat16", "float16"):
+    for dtype in DTYPES[: None if code.of == "position" else 1]:
         share = _share_of(code, getattr(torch, dtype))
         rows.append(Row(DISTINCT.name, share, case=dtype, note=note))
     rows += _counted(variant, code, probe)
@@ -131,8 +147,10 @@ def _counted(variant: Variant, code: Code, probe: Probe) -> list[Row]:
 
     Each is built for its own number of positions.
     """
-    dtype, count = torch.bfloat16, len(code.values)
-    found = [Row(COUNTED.name, _share_of(code, dtype), count)]
+    absolute, count = code.of == "position", len(code.values)
+    name = POSITIONS.name if absolute else DISTANCES.name
+    dtype = torch.bfloat16 if absolute else torch.float32
+    found = [Row(name, _share_of(code, dtype), count)]
     for count in () if probe.grid else (2 * probe.positions, 4 * probe.positions):
         try:
             longer = replace(probe, positions=count)
@@ -142,9 +160,9 @@ def _counted(variant: Variant, code: Code, probe: Probe) -> list[Row]:
         except HookError:
             raise
         except (ConfigError, ShapeError) as error:
-            found.append(Row(COUNTED.name, None, count, note=str(error)))
+            found.append(Row(name, None, count, note=str(error)))
         else:
-            found.append(Row(COUNTED.name, share, count))
+            found.append(Row(name, share, count))
     return found
 
 

@@ -79,7 +79,7 @@ class ByCase:
 
 @dataclass(frozen=True)
 class Floor:
-    """Show a quantity that no scheme decides below the table of another, by case.
+    """Show a quantity that no scheme decides in rows below another, by case.
 
     Attributes:
         quantity: the same in the records of every scheme.

@@ -1,7 +1,8 @@
 """The order of the rows of a table, and what may be said of it beneath the table.
 
 Where no number ranks schemes they stand by family and name. Floors are models that no
-scheme is part of; they stand below the schemes that must beat them.
+scheme is part of; they stand below the schemes. Where a number ranks, these must beat
+them.
 """
 
 import re
@@ -30,7 +31,7 @@ class Column:
         measure: the measure that gives its numbers.
         means: by the labels of rows.
         better: which end is, or "neither" if schemes have no order.
-        floors: what schemes must beat.
+        floors: what schemes must beat, if a number ranks them.
         heading: what stands above it, if not the name.
     """
 

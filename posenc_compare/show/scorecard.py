@@ -35,12 +35,19 @@ from posenc_compare.stats.rounding import rounded_away
 MARGIN = 0.05  # bits per byte that count as no loss
 VERDICTS = ("holds", "unclear", "loses", "undefined", "one seed", "failed", "n/a", "")
 HEAD = ("scheme", "unique", "shift", "added", "at L", "16 L", "change", "time", "level")
+COUNTED = (
+    ("uniqueness", "distinct_positions_in_bfloat16", ""),
+    ("uniqueness", "distinct_distances_in_float32", ""),
+)
+# Up to version 4 of the measure, which counted codes of distances in bfloat16 as well.
+BEFORE = ("uniqueness", "distinct_share_in_bfloat16", "")
 WIDE = 19  # characters of a label
 # By column; a column without texts is not explained.
 LINES = (
     (
         "unique",
-        "unique: positions whose codes all differ in bfloat16, or distinct codes of n",
+        "unique: positions whose codes all differ in bfloat16, or distances whose "
+        "codes all differ in float32; else distinct codes of n",
     ),
     ("scheme", "rows: by level, then by the score at the longest test"),
     (
@@ -325,8 +332,11 @@ def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
 
 
 def _unique(found: Numbers) -> str:
-    """Return up to how many positions every one has a code of its own."""
-    shares = found.get(("uniqueness", "distinct_share_in_bfloat16", ""), [])
+    """Return up to how many positions, or distances, every one has its own code."""
+    shares = next((found[place] for place in COUNTED if place in found), [])
+    before = found.get(("uniqueness", "distinct_share", "float32"), [])
+    if any(has_note(mean.note, "over positions") for mean in before):
+        shares = shares or found.get(BEFORE, [])
     whole = [mean.x for mean in shares if mean.values and mean.mean == 1]
     if whole:
         return f"{max(whole):g}"

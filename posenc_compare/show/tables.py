@@ -163,23 +163,28 @@ class Part:
         own = by_scheme(of_quantity(self.means, measure, ""))
         own |= by_scheme(frame.of_headline(self.means, measure, view))
         name, better = view.quantity.heading, self.better(view)
-        return Column(name, measure, own, better, heading=name + ARROWS[better])
+        known = [one for one in self.floors(view, measure) if one.x == view.x]
+        return Column(name, measure, own, better, (*known,), name + ARROWS[better])
 
-    def curve(self, view: Curve, measure: str, read: Frame) -> list[Table]:
-        """Return the table of a curve, if it has columns."""
+    def floors(self, view: View, measure: str) -> list[Mean]:
+        """Return what stands below the schemes in the table of a quantity."""
         models = [
             name
             for (other, name), one in self.views.items()
             if other == measure and isinstance(one, Floor) and one.of == view.quantity
         ]
-        of_models = self.means["quantity"].isin(models)
-        floors = ranking.floors_of(
-            self.means[of_models & (self.means["measure"] == measure)]
-        )
+        own = self.means["quantity"].isin(models) & (self.means["measure"] == measure)
+        return frame.rows_of(ranking.floors_of(self.means[own]))
+
+    def curve(self, view: Curve, measure: str, read: Frame) -> list[Table]:
+        """Return the table of a curve, if it has columns."""
         named, failed = _with_cases(read), of_quantity(self.means, measure, "")
+        floors = self.floors(view, measure)
         columns = by_x(measure, named, self.better(view), failed, floors)
         labels = {one.label for one in self.records if one.measure == measure}
-        rows = {label for label, mean in named if mean.n} | labels - {*read["scheme"]}
+        whole = (self.means["measure"] == measure) & (self.means["quantity"] != "")
+        labels -= {*self.means[whole]["scheme"]}  # which have other quantities
+        rows = labels | {label for label, mean in named if mean.n}
         return self.shown(" by", view, columns, rows, _reasons(named, rows))
 
     def by_case(self, view: ByCase, measure: str, read: Frame) -> list[Table]:
@@ -224,14 +229,13 @@ def by_x(
     named: list[tuple[str, Mean]],
     better: Better,
     failed: Frame | None = None,
-    floors: Frame | None = None,
+    models: Sequence[Mean] = (),
 ) -> list[Column]:
     """Return a column for each point of a curve, or one that says what failed.
 
     Means come with the labels of their rows, floors as `floors_of` returns them.
     """
     reasons = {} if failed is None else by_scheme(failed)
-    models = [] if floors is None or better == "neither" else frame.rows_of(floors)
     columns: list[Column] = []
     for x in sorted({mean.x for _, mean in named if not math.isnan(mean.x)}):
         means = {**reasons, **{label: mean for label, mean in named if mean.x == x}}
@@ -300,7 +304,7 @@ def layout(
     below = {
         place: some
         for place, column in enumerate(columns, 1)
-        if (some := (*ranking.floor_lines(column),))
+        if column.better != "neither" and (some := (*ranking.floor_lines(column),))
     }
     one_layer = [
         label

@@ -132,6 +132,35 @@ def test_logit_drop_is_the_mean_over_sequences_and_heads_after_a_layernorm() -> 
         assert found == pytest.approx(half, rel=2e-4)
 
 
+def test_the_drop_rests_on_equal_queries_and_keys_unless_a_bias_is_added() -> None:
+    for name in ("rope", "sinusoidal"):
+        rows = values(distance_decay, name)
+        independent = rows["logit_drop_independent", "furthest", None]
+        half = rows["logit_drop_interval", "furthest, independent", None]
+        assert abs(independent) < 2 * half < rows["logit_drop", "furthest", None]
+    rows = values(distance_decay, "alibi")
+    drop, independent = (
+        rows[name, "furthest", None]
+        for name in ("logit_drop", "logit_drop_independent")
+    )
+    assert drop == pytest.approx(independent) != 0
+
+
+def test_independent_keys_have_a_projection_of_their_own() -> None:
+    probe = Probe(positions=5, tokens=5, width=8, heads=2)
+    scheme = probe.build(Variant("sinusoidal"))
+    x = probe.session(scheme, probe.arange(5)).embed(
+        probe.normal("tokens", 8, 1, 8).expand(-1, 5, -1)
+    )
+    x = F.layer_norm(x, (8,))
+    q, k = (x @ probe.normal(part, 8, 8) / 8**0.5 for part in ("query", "key"))
+    products = (q * k, q[:, 4] * k[:, 0])  # over both heads, each of 4 channels
+    near, far = products[0].sum(-1).mean() / 4, products[1].sum(-1).mean() / 4
+    rows = values(distance_decay, "sinusoidal", probe)
+    found = rows["logit_drop_independent", "furthest", None]
+    assert found == pytest.approx(float(near - far))
+
+
 @pytest.mark.parametrize("normalised", [True, False])
 def test_what_a_layernorm_removes_makes_a_scheme_nope(normalised: bool) -> None:
     for measure in (order_sensitivity, distance_decay):

@@ -10,7 +10,11 @@ from schemes.tools import sinusoid
 from support.schemes import SEQUENCE
 from torch import Tensor
 
-from posenc_compare.measures.attention_reach import attention_reach, last_weights
+from posenc_compare.measures.attention_reach import (
+    EQUAL,
+    attention_reach,
+    last_weights,
+)
 from posenc_compare.measures.far_keys import DISTANCES, far_keys
 from posenc_compare.measures.probe import Probe
 from posenc_compare.schemes import Variant
@@ -43,6 +47,21 @@ def test_without_content_nope_has_all_keys() -> None:
                 assert found == pytest.approx(1 - share / lengths, rel=1e-12)
             else:
                 assert ("attention_beyond", case, share) not in rows
+
+
+def test_a_row_of_uniform_attention_stands_beside_every_scheme() -> None:
+    for name in ("alibi", "learned"):  # which has no number beyond L
+        rows = rows_of(name, Probe(tokens=32))
+        equal = {
+            place: row.value for place, row in rows.items() if "uniform" in str(place)
+        }
+        assert equal == {
+            **{("uniform_effective_keys", EQUAL, 32 << i): 32 << i for i in range(5)},
+            **{
+                ("uniform_attention_beyond", EQUAL, 2.0**i): 1 - 2.0**i / 16
+                for i in range(-4, 4)
+            },
+        }
 
 
 def test_a_sink_leaves_the_number_of_keys_as_it_is() -> None:

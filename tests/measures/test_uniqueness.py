@@ -12,6 +12,7 @@ from posenc_compare.errors import NoCodeError
 from posenc_compare.measures.codes import code_of
 from posenc_compare.measures.probe import Probe
 from posenc_compare.measures.uniqueness import (
+    DTYPES,
     distinct_rows,
     nearest_distance,
     parts_of,
@@ -178,7 +179,7 @@ def test_a_refused_double_length_costs_one_row_alone() -> None:
 def test_lengths_beyond_the_longest_probe_cost_their_rows_alone() -> None:
     probe = Probe(positions=(1 << 19) + 1, width=2, heads=1)
     rows = uniqueness(Variant("integer"), probe, Progress()).rows
-    counted = [row for row in rows if row.quantity == "distinct_share_in_bfloat16"]
+    counted = [row for row in rows if row.quantity == "distinct_positions_in_bfloat16"]
     assert [row.value is None for row in counted] == [False, True, True]
     assert "positions must be a whole number" in counted[1].note
 
@@ -186,7 +187,8 @@ def test_lengths_beyond_the_longest_probe_cost_their_rows_alone() -> None:
 def test_distinct_codes_are_counted_at_three_lengths() -> None:
     probe = Probe(positions=300)
     rows = uniqueness(Variant("integer", {"normalised": False}), probe, Progress()).rows
-    found = {r.x: r.value for r in rows if r.quantity == "distinct_share_in_bfloat16"}
+    name = "distinct_positions_in_bfloat16"
+    found = {r.x: r.value for r in rows if r.quantity == name}
     for n in (300, 600, 1200):
         # Eight bits of a number are kept: steps of 1 below 256, of 2 below 512, ...
         kept = {p.bit_length() - 8: set() for p in range(n)}
@@ -202,12 +204,48 @@ def test_a_number_added_to_all_codes_tells_none_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def far_away(self: object, offsets: torch.Tensor) -> torch.Tensor:
-        return (1024 + offsets.double() / 64).expand(4, -1)
+        return (2.0**24 + offsets.double() / 64).expand(4, -1)
 
     monkeypatch.setattr("posenc_compare.schemes.alibi.Alibi.offset_bias", far_away)
     rows = uniqueness(Variant("alibi"), PROBE, Progress()).rows
-    shares = [r.value for r in rows if "bfloat16" in (r.case, r.quantity[-8:])]
+    shares = [r.value for r in rows if r.quantity.startswith("distinct")]
     assert shares == [1] * 4  # also of longer ones
+
+
+@pytest.mark.parametrize(
+    ("label", "quantity", "dtypes"),
+    [
+        ("sinusoidal", "distinct_positions_in_bfloat16", [*DTYPES]),
+        ("alibi", "distinct_distances_in_float32", ["float32"]),
+        ("rope", "distinct_distances_in_float32", ["float32"]),
+    ],
+)
+def test_only_what_is_added_to_tokens_is_rounded_to_half_precision(
+    label: str, quantity: str, dtypes: list[str]
+) -> None:
+    rows = uniqueness(Variant(label), PROBE, Progress()).rows
+    counted = [row for row in rows if row.quantity.startswith("distinct_")]
+    places = {(row.quantity, row.case, row.x) for row in counted}
+    assert places == {
+        *((quantity, "", n) for n in (64, 128, 256)),
+        *(("distinct_share", dtype, None) for dtype in dtypes),
+    }
+
+
+def test_codes_of_distances_are_counted_in_float32(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def tiny(self: object, offsets: torch.Tensor) -> torch.Tensor:
+        """float32 tells 1 from 1 + 2 ** -23, and no number between."""
+        return (offsets.sign() * (1 + offsets.abs() * 2.0**-25)).expand(4, -1)
+
+    monkeypatch.setattr("posenc_compare.schemes.alibi.Alibi.offset_bias", tiny)
+    rows = uniqueness(Variant("alibi"), PROBE, Progress()).rows
+    name = "distinct_distances_in_float32"
+    found = {row.x: row.value for row in rows if row.quantity == name}
+    for n in (64, 128, 256):
+        numbers = [0, *(round((2**25 + i) / 4) for i in range(1, n))]
+        assert found[n] == len({*numbers}) / n
 
 
 def test_codes_on_a_grid_are_relative_to_the_offset_of_nothing() -> None:

@@ -189,7 +189,7 @@ FAR = "float16 holds no such position"
 REASONS: list[tuple[str, str, dict[str, Any], set[str], int]] = [
     ("attention_cost", "rope_2d", GRID, {"measured in a sequence only"}, 0),
     ("attention_reach", "alibi_2d", GRID, {"measured in a sequence only"}, 0),
-    ("attention_reach", "learned", {"tokens": 16}, {"not defined beyond 16"}, 5),
+    ("attention_reach", "learned", {"tokens": 16}, {"not defined beyond 16"}, 18),
     ("far_keys", "fox", {}, {"reads no position ids"}, 0),
     ("far_keys", "learned", {}, {"not defined beyond 64"}, 0),
     ("far_keys", "mix:window=16", {}, {"hides keys beyond its window of 16"}, 0),
@@ -228,3 +228,8 @@ def test_a_number_that_there_is_not_has_its_reason(
     rows = MEASURES.get(measure).compute(labelled(label), probe, Progress()).rows
     assert {row.note for row in rows if row.value is None} == reasons
     assert sum(row.value is not None for row in rows) == known
+
+
+def test_no_table_shows_which_token_is_nearest() -> None:
+    measure = MEASURES.get("perturbation")
+    assert "own_token_nearest" in measure.quantities.keys() - measure.views.keys()

@@ -39,9 +39,9 @@ TITLES = {
     "uniqueness",
     order=110,
     measure="uniqueness",
-    caption="Whether every position or distance has a code of its own, and whether one "
-    "linear map shifts all codes by a position: means over seeds with their 95% "
-    "intervals.",
+    caption="Whether every position has a code of its own by dtype, or every distance "
+    "in float32, and whether one linear map shifts all codes by a position: means over "
+    "seeds with their 95% intervals.",
 )
 def draw_uniqueness(records: list[Record]) -> Figure | None:
     """Draw the share of distinct codes by dtype, the nearest two, and the shift.
