@@ -81,8 +81,8 @@ def show_tables(
     if format in NUMBERS:
         from posenc_compare.show.frame import numbers_of
 
-        frame = numbers_of(tables) if frame is None else frame
-        _print_numbers([*frame.columns], cells_of(frame), format)
+        numbers = numbers_of(tables) if frame is None else frame
+        _print_numbers([*numbers.columns], cells_of(numbers), format)
     elif format == "md":
         print(as_markdown(tables), end="")
     elif format == "tex":

@@ -52,7 +52,7 @@ class Difference:
     def cell(self, better: Better = "neither", *, margin: float = 0.0) -> Cell:
         """Return it for a table, with the seeds that are better, and with p.
 
-        Scores are alike if the interval lies within a margin on either side of 0.
+        Scores are alike if the interval lies within a margin above and below 0.
         """
         n, wins = len(self.values), None
         if n and better != "neither":
@@ -60,7 +60,7 @@ class Difference:
             wins = int((sign * self.values > 0).sum())
         mean = self.mean if n else None
         width = half_width(self.values)
-        alike = abs(self.mean) + width <= margin
+        alike = margin > 0 and abs(self.mean) + width <= margin
         star = self.p <= ALPHA
         return Cell(mean, width, n, wins=wins, p=self.p, star=star, alike=alike)
 
