@@ -65,8 +65,8 @@ def show_(
     """Print the encoding (code) of each position or distance.
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
-    Most other schemes have a code for each distance: an all-ones key after the scheme
-    has transformed it, followed by the bias of each head.
+    Most other schemes have a code for each distance: a key of ones that the scheme has
+    transformed, and then the bias of each head.
     """
     label, code = _code_of(name, positions, width, heads, length)
     on_grid = code.of == "distance" and len(code.sides) > 1
