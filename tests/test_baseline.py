@@ -93,6 +93,8 @@ def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(
     shown = posenc(*words, "--format", "md", "--out", tmp_path / "out").stdout
     assert "difference from rope" in shown
     assert (tmp_path / "out" / "table.md").read_text() == shown
+    numbers = posenc(*words, "--format", "csv").stdout
+    assert (tmp_path / "out" / "table.csv").read_text() == numbers
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 from support.records import fact, record, row, trained
 
@@ -83,6 +84,21 @@ def test_a_star_marks_the_best_and_what_does_not_differ_from_it() -> None:
     }
     few = [*bodies[:5], *bodies[6:11], *bodies[12:17]]  # five seeds of each
     assert not any("*" in row["at L"] for row in card(few).values())
+
+
+def test_one_scheme_far_behind_has_no_star_among_many() -> None:
+    draw = np.random.default_rng(0)
+    levels = {f"s{i}": 2 + 0.02 * draw.normal(size=6) for i in range(20)}
+    levels["behind"] = 3 + 0.35 * draw.normal(size=6)
+    bodies = []
+    for label, level in levels.items():
+        for body, value in zip(trained(label, 0.0, 0.0), level, strict=True):
+            for one in body["rows"]:
+                one["value"] = float(value)
+            bodies.append(body)
+    found = card(bodies)
+    assert "*" not in found["behind"]["16 L"]
+    assert sum("*" in row["16 L"] for row in found.values()) >= 19
 
 
 def test_scores_of_several_texts_and_fewer_seeds_are_said() -> None:

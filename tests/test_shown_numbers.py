@@ -356,8 +356,7 @@ def test_schemes_are_tested_against_a_floor_together(show: Show) -> None:
         for one in floored(stepped(label, some), floor)
     ]
     (table,) = show(made)
-    (line,) = [one for one in table.lines if one.startswith(BELOW)]
-    assert {*line.partition(": ")[2].split(", ")} == {*"abcde"}
+    assert "no scheme is shown to be better than the flat at 8" in table.lines
 
 
 def test_too_few_seeds_are_not_better_than_a_floor(show: Show) -> None:

@@ -207,11 +207,14 @@ def _write(
     out: Path,
     written: list[Path],
 ) -> None:
-    """Write a plot of the rank of each scheme that has one, and a page of all.
+    """Write a plot and all differences of each scheme with a rank, and a page of all.
 
     Then the names of these files are printed after those `written` before.
     """
     from posenc_compare.records.files import write_file
+    from posenc_compare.show.differences import baseline_tables
+    from posenc_compare.show.format import as_csv
+    from posenc_compare.show.frame import numbers_of
     from posenc_compare.show.plots.rank import rank_plot
     from posenc_compare.show.report import Plate, report_html
 
@@ -219,9 +222,10 @@ def _write(
     for label in placed:
         name = f"rank-{_file_name(label)}"
         images = {f: rank_plot(every, label, f) for f in ("png", "pdf")}
-        for ending, image in images.items():
+        numbers = as_csv(numbers_of(baseline_tables(every, label))).encode()
+        for ending, data in {**images, "csv": numbers}.items():
             written.append(out / f"{name}.{ending}")
-            write_file(written[-1], image)
+            write_file(written[-1], data)
         caption = "Scores minus those of the scheme, at the length on the axis."
         plates.append(Plate(name, caption, "extrapolation", images["png"]))
     title = f"{', '.join(places)} among all schemes"

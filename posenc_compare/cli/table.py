@@ -57,6 +57,7 @@ def table(
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection
     from posenc_compare.show.differences import baseline_tables
+    from posenc_compare.show.frame import numbers_of
     from posenc_compare.show.tables import write_tables
 
     _check(baseline, by, predict=predict)
@@ -72,8 +73,10 @@ def table(
             tables = baseline_tables(records, baseline)
         else:
             frame, tables = what_to_show(records, format)
+    if baseline or by:
+        frame = numbers_of(tables)
     show_tables(tables, format, frame)
-    for path in write_tables(records, out, tables or None) if out else ():
+    for path in write_tables(records, out, tables or None, frame) if out else ():
         say(f"wrote {path}")
 
 

@@ -19,6 +19,7 @@ from posenc_compare.stats.order import most_common, order
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
 from posenc_compare.stats.rounding import NOTHING, difference
 
+MANY = 12  # schemes of a single group, which is named by their number
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
@@ -92,6 +93,8 @@ def ranking(column: Column) -> Ranking:
     if not groups:
         return Ranking("", frozenset(), found.seeds)
     texts = [g[0] if len(g) == 1 else f"{{{', '.join(g)}}}" for g in groups]
+    if len(groups) == 1 and len(groups[0]) > MANY:
+        texts = [f"one group of {len(groups[0])} schemes"]
     low, high = found.common
     facts = [
         f"n = {low}" if low == high else f"n = {low} to {high}",
@@ -207,8 +210,8 @@ def floor_lines(column: Column) -> Iterator[str]:
         if not np.isnan(p).all():  # too few seeds show no difference
             p = np.nan_to_num(p, nan=1.0)
         below = [name for i, name in enumerate(mine) if gaps[i] <= 0 or p[i] > ALPHA]
-        if below:
-            yield (
-                f"not shown to be better than the {best.scheme} at {column.name}: "
-                f"{', '.join(below)}"
-            )
+        floor = f"better than the {best.scheme} at {column.name}"
+        if len(below) == len(mine) > 1:
+            yield f"no scheme is shown to be {floor}"
+        elif below:
+            yield f"not shown to be {floor}: {', '.join(below)}"

@@ -3,8 +3,8 @@
 A scheme holds its level if the 95 % interval of its change from L to 16 L lies below
 `MARGIN`, and loses if the interval lies above it. The interval is Student's t over
 paired seeds of one scheme. Intervals of different schemes are not adjusted for each
-other. A star marks the best scheme of a column of scores, and the schemes from which a
-test of all pairs shows no difference.
+other. A star marks the schemes of a column of scores that may be the best: no other
+scheme is significantly better, in a test of all others against each of them.
 """
 
 import math
@@ -29,8 +29,8 @@ from posenc_compare.show.ranking import twins
 from posenc_compare.show.setting import texts_of
 from posenc_compare.show.tasks import FIRST, by_task
 from posenc_compare.stats.intervals import half_width
-from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
-from posenc_compare.stats.rounding import rounded_away
+from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
+from posenc_compare.stats.rounding import difference, rounded_away
 
 MARGIN = 0.05  # bits per byte that count as no loss
 VERDICTS = ("holds", "unclear", "loses", "undefined", "one seed", "failed", "n/a", "")
@@ -66,8 +66,8 @@ LINES = (
     ),
 )
 LEADING = (
-    "*: no significant difference from the best of the column (max-T test of all "
-    f"pairs, p > {ALPHA}), which does not make these schemes equal"
+    "*: no other scheme is significantly better (max-T test of all others against it, "
+    f"p > {ALPHA}), which does not make these schemes equal"
 )
 Numbers = dict[tuple[str, str, str], list[Mean]]
 """Means of one scheme by measure, quantity and case, along the curve."""
@@ -275,10 +275,10 @@ def _shortened(labels: list[str]) -> dict[str, str]:
 
 
 def _leading(means: Mapping[str, Mean]) -> set[str]:
-    """Return the scheme with the best mean and those that do not differ from it.
+    """Return the schemes that may be the best: none is significantly better.
 
-    All are compared on the seeds that all of them have. Without `FEWEST` of these, or
-    if a scheme with fewer could be the best, there are none.
+    Each is tested against all others, on the seeds that all of them have. Without
+    `FEWEST` of these, or if a scheme with fewer could be the best, there are none.
     """
     if len(means) < 2:
         return set()
@@ -286,9 +286,12 @@ def _leading(means: Mapping[str, Mean]) -> set[str]:
     common = np.isfinite(values).all(axis=0)
     if common.sum() < FEWEST:
         return set()
-    values = values[:, common]
-    best, p = int(values.mean(axis=1).argmin()), adjusted_p(values)
-    return {k for i, k in enumerate(means) if i == best or p[best, i] > ALPHA}
+    found = set()
+    for label, own in zip(means, values[:, common], strict=True):
+        gaps = difference(values[:, common], own)
+        behind = (adjusted_p_of(gaps) <= ALPHA) & (gaps.mean(axis=1) < 0)
+        found |= set() if behind.any() else {label}
+    return found
 
 
 def _card(name: str, found: Numbers, first: Mean | None, last: Mean | None) -> Card:

@@ -82,17 +82,23 @@ def without_result(records: list[Record]) -> list[Table]:
 
 
 def write_tables(
-    records: list[Record], folder: Path, tables: list[Table] | None = None
+    records: list[Record],
+    folder: Path,
+    tables: list[Table] | None = None,
+    numbers: Frame | None = None,
 ) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
-    table.md and table.tex hold `tables`, or all tables of the records if None.
+    table.md and table.tex hold `tables`, or all tables of the records if None;
+    table.csv holds `numbers`, or the means of the records.
     """
     check_folder("out", folder)
     texts: dict[str, str] = {}
     if records:
         texts["rows.csv"] = as_csv(frame.long_table(records))
-        texts["table.csv"] = as_csv(frame.summary(records))
+        numbers = frame.summary(records) if numbers is None else numbers
+    if numbers is not None:
+        texts["table.csv"] = as_csv(numbers)
     if tables is None:
         tables = all_tables(records)
     texts |= {"table.md": as_markdown(tables), "table.tex": as_latex(tables)}

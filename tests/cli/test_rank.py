@@ -1,5 +1,6 @@
 """`rank`: the rank of a scheme among records that come with the package."""
 
+import csv
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -96,6 +97,9 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(
     folder = tmp_path / "out"
     assert (folder / "rank-disguised.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "rank-disguised.pdf").read_bytes().startswith(b"%PDF")
+    with (folder / "rank-disguised.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["row"] == "alibi"]
+    assert {(row["value"], row["p"]) for row in rows} == {("0.0", "1.0")}
     assert r"\toprule" in (folder / "table.tex").read_text()
     written = (folder / "table.csv").read_text()  # intervals cover documents
     assert written == as_csv(summary(map(without_settings, read_folder(folder, print))))
