@@ -102,6 +102,20 @@ class FaultyDistance(Distance):
         return bent(self.what, distance, head, q, steps)
 
 
+@register("faulty_slopes", family="bias", source="nobody 2026")
+class FaultySlopes(Scheme):
+    """Multiply distances by trained slopes, in their dtype or in float32."""
+
+    def __init__(self, geometry: Geometry, *, what: str = "own") -> None:
+        super().__init__(geometry)
+        self.slopes = nn.Parameter(torch.ones(geometry.heads))
+        self.what = what
+
+    def offset_bias(self, offsets: Tensor) -> Tensor:
+        slopes = self.slopes.float() if self.what == "float" else self.slopes
+        return -slopes[:, None] * offsets.abs()
+
+
 @register("faulty_process", family="bias", source="nobody 2026")
 class FaultyProcess(Alibi):
     """Change the process when it is built, or in every call."""
