@@ -27,7 +27,8 @@ def parametrize_schemes(*schemes: str, plugin: str = "") -> Callable[[Test], Tes
     """Run a test once for every scheme and conformance check.
 
     Args:
-        schemes: names, families, globs or variants, as on the command line.
+        *schemes: names, families, globs or variants, as on the command line; one or
+            more.
         plugin: file or module that registers the schemes, if they are not installed;
             a file may be relative to the folder of the test file.
 

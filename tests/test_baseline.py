@@ -113,7 +113,7 @@ def test_scores_are_alike_if_the_interval_is_small_and_of_bits(
     (found,) = tables(records)
     cell = found.rows[0][1]
     assert isinstance(cell, Cell)
-    assert cell.alike is alike
+    assert bool(cell.alike) is alike
     assert ("alike" in found.body[0][1]) is alike
     assert ("alike: the interval" in found.lines[-1]) is alike
 

@@ -346,8 +346,8 @@ REASONS = {
         "rotates channel 0 towards 8 in the first of 8 pairs"
     ),
     "rotation in the other layers": (
-        "layer 0 rotates nothing, expected: rotates channel 0 towards 8 in the first "
-        "of 8 pairs"
+        "layer 0 rotates nothing by position_ids, expected: rotates channel 0 towards "
+        "8 in the first of 8 pairs"
     ),
     "linear factor twice": (
         "layer 0, pair 0: 0.0625 radians per position, expected 0.25"

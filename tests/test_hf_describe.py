@@ -524,6 +524,24 @@ def test_tables_that_are_added_and_biases_are_both_described(
     assert found == rows
 
 
+@pytest.mark.parametrize("width", [32, 64])
+def test_a_rotation_is_not_taken_for_the_bias_of_transformer_xl(width: int) -> None:
+    part = transformers.T5GemmaModuleConfig(
+        hidden_size=width,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        vocab_size=100,
+        sliding_window=64,
+        max_position_embeddings=128,
+        attn_logit_softcapping=None,
+    )
+    config = transformers.T5GemmaConfig(encoder=part, decoder=part, vocab_size=100)
+    assert {row.label for row in hf.describe(config)} == {"n/a"}
+
+
 @pytest.mark.parametrize("changed", ["clamped", "without the fastest"])
 def test_other_sums_than_those_of_transformer_xl_are_not_its_bias(
     changed: str, monkeypatch: pytest.MonkeyPatch

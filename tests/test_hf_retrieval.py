@@ -423,9 +423,11 @@ def test_without_evidence_scalings_are_listed_and_none_is_chosen(
         f"--lengths {TRAINED},{4 * TRAINED} --windows 6 --corpus BOOKS --out DIR` "
         f"makes it"
     )
-    assert (done.returncode, done.stderr) == (0, f"{how}\n")
+    size = f"with each of them, max_position_embeddings must be {4 * TRAINED}\n"
+    assert (done.returncode, done.stderr) == (0, f"{size}{how}\n")
     found = json.loads(posenc(*given, "--format", "json").stdout)
-    assert (found["rule"], found["verdict"]) == (None, how)
+    assert (found["rule"], found["verdict"], found["factor"]) == (None, how, None)
+    assert found["max_position_embeddings"] == 4 * TRAINED
     rules = {row["rule"]: row for row in found["rules"]}
     assert rules["pi"]["rope_parameters"]["rope_type"] == "linear"
     assert rules["yarn"]["rope_parameters"]["factor"] == 4

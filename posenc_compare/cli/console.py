@@ -112,12 +112,15 @@ def _print_rich(table: "Table") -> None:
     # there.
     width = None if sys.stdout.isatty() else 200
     console = Console(width=width, highlight=False)
-    console.print(Text(clean(table.title), style="bold"))
     shown = _rich_table(table.head, clean(table.body), table.best)
     room = console.options.update(max_width=WIDE)
-    if console.measure(shown, options=room).maximum > console.width:  # p would be cut
+    wide = console.measure(shown, options=room).maximum > console.width
+    if short := width is None and wide and table.body != table.texts(short=True):
         shown = _rich_table(table.head, clean(table.texts(short=True)), table.best)
+    console.print(Text(clean(table.title), style="bold"))
     console.print(shown)
+    if short:
+        console.print("p and better seeds: in a wider terminal, or with --format csv")
     for line in table.lines:
         console.print(Text(clean(line)))
     console.print()

@@ -27,8 +27,8 @@ def diff(
         elif present := left or right:
             body.append([name_of(present), f"only in {one if left else other}"])
     title = f"{same} cell{'s' * (same != 1)} the same, {len(body)} not"
-    if body:
+    if body or format != "table":
         show(title, ["cell", "difference"], sorted(body), format)
-    elif format == "table":
+    else:
         tell(title)
     return int(bool(body))

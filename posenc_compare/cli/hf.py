@@ -180,16 +180,20 @@ def _print_scalings(model: str, aim: "Target", format: Format) -> None:
         f"no scaling is chosen without --evidence; `hf evaluate {shlex.quote(model)} "
         f"--retrieval {lengths} --corpus BOOKS --out DIR` makes it"
     )
+    size = {"max_position_embeddings": aim.length}
     head, body = ["rule", "scheme", "rope_parameters"], []
     for rule in aim.rules:
         parameters = aim.rope_parameters(rule)
         body.append([rule, aim.variant(rule).label, parameters])
     if format == Format.json:
         rows = [dict(zip(head, row, strict=True)) for row in body]
-        print(json.dumps({"rule": None, "verdict": how, "rules": rows}, indent=2))
+        none = dict.fromkeys(("scheme", "rope_parameters", "about", "factor"))
+        found = {"rule": None, "verdict": how, **none, "base": aim.base, **size}
+        print(json.dumps({**found, "reasons": [], "rules": rows}, indent=2))
         return
     texts = [[*row, json.dumps(given) if given else NO_SUCH] for *row, given in body]
     show(f"{model}, {aim.length} tokens", head, texts, format)
+    say(f"with each of them, max_position_embeddings must be {aim.length}")
     say(how)
 
 

@@ -174,8 +174,9 @@ def _described(values: Tensor, config: Any, *, by_content: bool) -> Described:
 def _of_waves(past: Tensor, future: Tensor, config: Any) -> bool:
     """Return whether biases `(heads, distance)` are weighted sums of sinusoids.
 
-    The sinusoids are those of `transformer_xl`, and the fastest must be needed. There
-    must be fewer of them than offsets, for any bias is a sum of as many.
+    The sinusoids are those of `transformer_xl`. Each of the two fastest frequencies
+    must be needed: a rotation of narrower heads has the first, but not the second.
+    There must be fewer sinusoids than offsets, for any bias is a sum of as many.
     """
     count, pairs = past.shape[-1], config.get_text_config().hidden_size // 2
     values = torch.cat([future.flip(-1), past[:, 1:]], dim=-1).mT  # (offset, heads)
@@ -191,7 +192,8 @@ def _of_waves(past: Tensor, future: Tensor, config: Any) -> bool:
         found = torch.linalg.lstsq(waves, values, driver="gelsd").solution
         return _size(waves @ found - values) <= EXACT * _size(values)
 
-    return fits(angle) and not fits(angle[:, 1:])
+    others = (torch.cat([angle[:, :i], angle[:, i + 1 :]], dim=1) for i in range(2))
+    return fits(angle) and not any(map(fits, others))
 
 
 def _alibi(past: Tensor) -> tuple[float, float]:

@@ -161,6 +161,8 @@ def cure(folder: Path) -> str:
         return f", and no single hf.apply reads all its {layout} pairs correctly"
     own = turning[0].variant
     label = Variant(own.name, {**own.options, "layout": layout}).label
+    if "layout=" not in label:  # the default, which a reader should see
+        label += f"{';' if ':' in label else ':'}layout={layout}"
     return f' until you call `hf.apply(model, "{label}")`'
 
 

@@ -140,7 +140,7 @@ class _Met(Watch):
             calls.append(own)
         given = self.given.get(module, [])[len(calls) - 1 : len(calls)]
         if self.tokens > 1:
-            given = [one.expand(-1, self.tokens, -1) for one in given]
+            given = [one.expand(-1, self.tokens, -1).contiguous() for one in given]
         if given and args:
             args = (*given, *args[1:])
         elif given:

@@ -238,6 +238,8 @@ def _matched(name: str, one: Rotation, length: int, config: Any) -> Described:
     if not found:
         return replace(row, note=why or "states no rule that a scheme here has")
     most, measured["type"], variant = min(found, key=lambda each: each[0])
+    base = variant.options.get("base", 10_000.0)
+    measured["base"] = base if isinstance(base, float) else None
     if not most <= EXACT:
         why = f"the configuration states {variant.label}, off by {most:.1e}"
         return replace(row, off=most, note=why)

@@ -176,7 +176,7 @@ def _rotated(s: Stated) -> Compared:
 def _pairing(one: Rotation) -> str:
     """Return what a layer rotates, in words."""
     if one.fault or not one.pairs:
-        return one.fault or "rotates nothing"
+        return one.fault or "rotates nothing by position_ids"
     (first, second), count = one.pairs[0], len(one.pairs)
     return f"rotates channel {first} towards {second} in the first of {count} pairs"
 
@@ -185,7 +185,8 @@ def _frequencies(s: Stated) -> Compared:
     both = zip(s.rotations, s.sought, strict=True)
     found = [_ratio(a, b) for a, b in both if a.pairs and a.pairs == b.pairs]
     if not found:
-        raise NotApplicableError("no layer rotates by frequencies that are stated")
+        why = "no layer rotates the pairs of channels that the configuration states"
+        raise NotApplicableError(why)
     return _largest(found)
 
 

@@ -6,9 +6,9 @@ scheme's own. Tokens go through a LayerNorm first, as in a pre-norm network: wha
 removes of a code moves no logit. On a grid, distances are Euclidean, whatever the
 direction.
 
-The logits of a rotation fall because queries and keys are equal. With independent
-projections their expectation is 0 at every distance, unless the scheme adds a bias.
-The drop of such logits is measured as well.
+The logits of a rotation fall because queries and keys are equal. If these are
+independent and of mean 0, the expected logit of a rotation is 0 at every distance. The
+drop of such logits is measured as well.
 
 Su et al. 2021, section 3.4.3, claim that RoPE's logits decay with the distance, and
 Press et al. 2022 build ALiBi to do so. `attention_reach` says what a softmax makes of

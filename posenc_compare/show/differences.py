@@ -49,7 +49,7 @@ class Difference:
         """Return the mean over common seeds; NaN where there are none."""
         return float(self.values.mean()) if len(self.values) else math.nan
 
-    def cell(self, better: Better = "neither", *, margin: float = 0.0) -> Cell:
+    def cell(self, better: Better = "neither", *, margin: float = math.nan) -> Cell:
         """Return it for a table, with the seeds that are better, and with p.
 
         Scores are alike if the interval lies within a margin above and below 0.
@@ -60,7 +60,7 @@ class Difference:
             wins = int((sign * self.values > 0).sum())
         mean = self.mean if n else None
         width = half_width(self.values)
-        alike = margin > 0 and abs(self.mean) + width <= margin
+        alike = None if math.isnan(margin) else abs(self.mean) + width <= margin
         star = self.p <= ALPHA
         return Cell(mean, width, n, wins=wins, p=self.p, star=star, alike=alike)
 
@@ -176,8 +176,11 @@ def _cells(
     for label, one in zip(known, compared, strict=True):
         found[label] = Cell(note="no common seed")
         if len(one.values):
-            margin = ALIKE if quantity.unit == "bits per byte" else 0.0
+            margin = ALIKE if quantity.unit == "bits per byte" else math.nan
             found[label] = one.cell(quantity.better, margin=margin)
+            if quantity.name in frame.STEPPED:
+                ends = float(one.values.min()), float(one.values.max())
+                found[label] = replace(found[label], half_width=math.nan, ends=ends)
     return found
 
 

@@ -48,7 +48,7 @@ class Cell:
     wins: int | None = None  # of a difference: how many seeds are better
     p: float = math.nan  # of a difference
     star: bool = False  # whether the difference is significant
-    alike: bool = False  # whether a difference is shown to be small
+    alike: bool | None = None  # whether a difference is shown to be small, if tested
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
         text = f"{text} ± {number(cell.half_width)}"
     more = "" if cell.wins is None or short else f", {cell.wins}/{cell.n}"
     more += "" if math.isnan(cell.p) or short else f", p {cell.p:.3f}"
-    more += ", alike" * cell.alike
     if cell.n < seeds and not more:
         more = f" (n = {cell.n})"
+    more += ", alike" * bool(cell.alike)
     return text + " (rounding)" * cell.rounding + more + " *" * cell.star
 
 

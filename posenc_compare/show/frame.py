@@ -92,6 +92,8 @@ def numbers_of(tables: Iterable[Table]) -> Frame:
             "column": name,
             "value": cell.mean,
             "half_width": cell.half_width,
+            "lowest": cell.ends[0] if cell.ends else math.nan,
+            "highest": cell.ends[1] if cell.ends else math.nan,
             "seeds": cell.n,
             "better_seeds": cell.wins,
             "p": cell.p,

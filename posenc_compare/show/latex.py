@@ -16,10 +16,11 @@ from posenc_compare.show.format import Cell, Places, Row, Table, cell_text
 BOLD = "bold: the best group (step-down max-T test over paired seeds)"
 BRACES = "braces: schemes that do not all differ significantly from each other"
 MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
+HYPHENS = re.compile("-(?=-)")  # which LaTeX would join with the next
 PACKAGE = r"% needs \usepackage{booktabs}"
 # Brackets and stars at the start of a row would be options of the line break; a bar
 # is a dash in the fonts that LaTeX begins with, `\^{}` an accent over nothing, and a
-# backtick a quotation mark; two hyphens would join.
+# backtick a quotation mark.
 LATEX = str.maketrans(
     {
         **LATEX_ESCAPE_RULES,
@@ -54,7 +55,7 @@ def latex_table(
 
 def latex(text: str) -> str:
     """Escape what LaTeX would act on, and give numbers below 0 a minus sign."""
-    return MINUS.sub("$-$", text.translate(LATEX).replace("--", "-{}-"))
+    return MINUS.sub("$-$", HYPHENS.sub("-{}", text.translate(LATEX)))
 
 
 def _float(table: Table) -> str:

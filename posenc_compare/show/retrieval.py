@@ -165,7 +165,7 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
             f"evidence must reach beyond the {max(trained)} tokens that {models.pop()} "
             f"was trained at, got lengths up to {max(lengths)}; `--evidence DIR` with "
             f"records of `hf evaluate MODEL --retrieval --lengths {max(trained)},"
-            f"{asked} --windows 6` would work"
+            f"{max(asked, 2 * max(trained))} --windows 6` would work"
         )
     if several := {s for r in records for s in r.settings if s[:4] != "cpu="}:
         raise ConfigError(
@@ -204,6 +204,8 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
     left, reasons = [*rules.index], []
     if beyond != asked:
         reasons.append(f"evidence at {beyond} tokens, none at {asked}")
+    if not math.isclose(factor, asked / length, rel_tol=0.01):
+        reasons.append(f"evidence at factor {factor:g}, asked is {asked / length:g}")
     for name, table in values.items():
         left, reason = _best(name, left, table)
         reasons.append(reason)

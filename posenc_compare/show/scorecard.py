@@ -241,16 +241,24 @@ def _no_better(
         found = schemes[name].get(("extrapolation", quantity, case), [])
         return next((m.mean for m in found if m.x == first and m.values), math.nan)
 
-    few = [
-        card.texts["scheme"]
-        for card in cards
-        if at_first(card.name, "bits_per_byte", "")
-        >= at_first(card.name, "floor_bits_per_byte", "2-gram")
-    ]
-    if few:
+    behind = {
+        n: [
+            card.texts["scheme"]
+            for card in cards
+            if at_first(card.name, "bits_per_byte", "")
+            >= at_first(card.name, "floor_bits_per_byte", f"{n}-gram")
+        ]
+        for n in (2, 3)
+    }
+    if few := behind[2]:
         yield (
             f"schemes no better at L than a 2-gram model, which reads one byte; their "
             f"level says little: {', '.join(few)}"
+        )
+    if len(behind[3]) == len(cards) > 1:
+        yield (
+            "no scheme is better at L than a 3-gram model; longer training (`--preset "
+            "survey`) may reverse their order"
         )
 
 

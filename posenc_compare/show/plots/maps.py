@@ -147,7 +147,8 @@ def draw_maps(
     chosen = [one for one in records if one.arrays.keys() & found.keys()]
     trained = sorted({name.startswith(TRAINED) for name in found})
     when = " and ".join("after" if one else "before" for one in trained)
-    less = f"; nearly flat: {frames.joined(flat)}" if flat else ""
+    names = [*dict.fromkeys(flat)]
+    less = f"; nearly flat: {frames.joined(names)}" if names else ""
     note_seed(figure, chosen, f"{when} training", less)
     return figure, panels
 
@@ -168,8 +169,8 @@ def _cells(
     }
     _, low, high = kind.ends
     for label in [*arrays]:
-        values = np.clip(arrays[label], low, high)
-        if np.nanmax(values) - np.nanmin(values) < FLAT * (high - low):
+        values = np.clip(arrays[label][np.isfinite(arrays[label])], low, high)
+        if not values.size or np.ptp(values) < FLAT * (high - low):
             flat.append(styles[label].text)
             del arrays[label]
     groups = frames.equal_groups(arrays)
