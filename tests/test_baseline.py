@@ -118,6 +118,19 @@ def test_scores_are_alike_if_the_interval_is_small_and_of_bits(
     assert ("alike: the interval" in found.lines[-1]) is alike
 
 
+def test_differences_of_tested_lengths_have_a_range() -> None:
+    records = []
+    for label, reach in (("rope", 128.0), ("alibi", 256.0)):
+        for seed in range(6):
+            one = curve(label, [1.0], seed=seed)
+            name, own = "effective_length", fact(["", None], better="higher")
+            one["quantities"] = {name: {**own, "name": name}}
+            one["rows"] = [row(reach * (1 + seed % 2), quantity=name)]
+            records.append(one)
+    (found,) = tables(records)
+    assert found.body[0][1].startswith("192 (128 to 256), 6/6, p 0.031")
+
+
 def test_csv_and_json_hold_every_number_of_the_differences(
     posenc: Command, tmp_path: Path
 ) -> None:

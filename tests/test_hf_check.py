@@ -290,6 +290,12 @@ class PortOfLlama(llama.LlamaPreTrainedModel):
         return self.lm_head(found.last_hidden_state)
 
 
+class DropsIds(transformers.GPT2LMHeadModel):
+    def forward(self, input_ids: Any = None, **given: Any) -> Any:  # type: ignore[override]
+        given.pop("position_ids", None)
+        return super().forward(input_ids, **given)
+
+
 LLAMA, GPT2, BERT = "LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"
 # By bug: what makes a model with it, and a check that must fail.
 BUGS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -318,6 +324,7 @@ BUGS: dict[str, tuple[Callable[[], Any], str]] = {
     "ids restarted in a cache": (changed(LLAMA, restarted), "cached"),
     "ids of the room of a static cache": (changed(LLAMA, from_the_room), "static"),
     "padding counted": (changed(GPT2, counted), "padded"),
+    "position_ids dropped": (lambda: DropsIds(model_of(GPT2).config).eval(), "padded"),
     "ids not taken with a cache": (changed(GPT2, counted_in_a_cache), "offset"),
     "padding counted with a cache": (
         changed(GPT2, counted_in_a_cache),
@@ -365,6 +372,7 @@ def test_a_planted_bug_is_found_and_explained(bug: str) -> None:
     assert found[check].state == "failed", found
     assert REASONS.get(bug, found[check].reason) == found[check].reason
     assert all(one.reason for one in found.values() if one.state == "failed")
+    assert not any("RuntimeError" in one.reason for one in found.values())
 
 
 STOCK = {

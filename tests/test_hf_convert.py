@@ -211,6 +211,7 @@ def test_the_call_that_the_command_names_gives_the_logits_of_the_original(
         said,
     )
     assert call
+    assert f"layout={layout}" in call[1]
     copy, own = loaded(tmp_path / "copy"), logits(model)
     hf.apply(copy, call[1])
     assert (logits(copy) - own).abs().max() < 1e-5 * own.abs().max()

@@ -146,6 +146,11 @@ def default_of(kind: str) -> Any:
     return transformers.CONFIG_MAPPING[kind](**sizes)
 
 
+@pytest.mark.parametrize(("kind", "base"), [("llama", 1e4), ("smollm3", 2e6)])
+def test_the_base_is_measured_even_if_it_is_the_default(kind: str, base: float) -> None:
+    assert hf.describe(default_of(kind))[0].measured["base"] == base
+
+
 @pytest.mark.parametrize("kind", sorted({*DESCRIBED, *NOTED}))
 def test_a_type_is_described_with_a_proof_or_a_note(kind: str) -> None:
     label, note = NOTED.get(kind, (DESCRIBED.get(kind), ""))

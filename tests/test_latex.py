@@ -42,6 +42,7 @@ def parse(text: str) -> list[list[list[str]]]:
         (Cell(note="failed: a_b"), r"\textemdash{}"),
         (Cell(), r"\textemdash{}"),
         ("1.5 ± -2_", r"1.5 $\pm$ $-$2\_"),
+        ("a---b", "a-{}-{}-b"),
         ("`run --seeds 3`", r"\textasciigrave{}run -{}-seeds 3\textasciigrave{}"),
     ],
 )

@@ -54,19 +54,22 @@ def test_a_level_is_held_or_lost_by_the_interval_of_its_change(
     assert card(trained("rope", 2.0, last))["rope"]["level"] == level
 
 
-def test_networks_that_a_2_gram_beats_are_named() -> None:
+@pytest.mark.parametrize(("third", "behind"), [(1.9, True), (2.1, False)])
+def test_networks_that_an_n_gram_beats_are_named(third: float, behind: bool) -> None:
     bodies = [*trained("rope", 2.0, 2.0), *trained("nope", 2.5, 2.5)]
     for one in bodies:
         name = "floor_bits_per_byte"
         one["quantities"][name] = {**one["quantities"]["bits_per_byte"], "name": name}
         first = one["rows"][0]
-        floors = [("1-gram", 5.0), ("2-gram", 2.4), ("3-gram", 1.9)]
+        floors = [("1-gram", 5.0), ("2-gram", 2.4), ("3-gram", third)]
         one["rows"] += [
             {**first, "quantity": name, "case": case, "value": value}
             for case, value in floors
         ]
-    (line,) = (x for x in table_of(bodies).lines if "2-gram" in x)
+    lines = table_of(bodies).lines
+    (line,) = (x for x in lines if "2-gram" in x)
     assert line.endswith("their level says little: nope")
+    assert any("better at L than a 3-gram model" in x for x in lines) is behind
 
 
 def test_a_star_marks_the_best_and_what_does_not_differ_from_it() -> None:

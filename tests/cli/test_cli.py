@@ -146,6 +146,7 @@ def test_two_folders_are_compared_cell_by_cell(posenc, tmp_path: Path) -> None:
     same = posenc("diff", one, one)
     assert (same.returncode, same.stdout.strip().count("\n")) == (0, 0)
     assert same.stdout.endswith(" the same, 0 not\n")
+    assert posenc("diff", one, one, "--format", "json").stdout == "[]\n"
 
 
 # --- packages that are missing ----------------------------------------------------
