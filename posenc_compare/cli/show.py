@@ -35,8 +35,9 @@ SHADES = " .:-=+*#%@"  # from the lowest value to the highest
 
 
 def show_(
-    name: Annotated[
-        str, typer.Argument(help="Scheme, or a variant such as sinusoidal:base=100.")
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Schemes, or variants such as sinusoidal:base=100."),
     ],
     positions: Annotated[
         str,
@@ -68,7 +69,14 @@ def show_(
     Most other schemes have a code for each distance: a key of ones that the scheme has
     transformed, and then the bias of each head.
     """
-    label, code = _code_of(name, positions, width, heads, length)
+    if format in NUMBERS and len(names) > 1:
+        raise ConfigError(f"{format} must be of one scheme, got {len(names)}")
+    for name in names:
+        _show(*_code_of(name, positions, width, heads, length), format)
+
+
+def _show(label: str, code: "Code", format: str) -> None:
+    """Print the codes of a scheme."""
     on_grid = code.of == "distance" and len(code.sides) > 1
     of, columns = "offset" if on_grid else code.of, code.columns
     values = code.values.double().numpy() + 0.0  # no negative zeros

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from support.attention import make
+from support.shown import refusal
 
 from posenc_compare.attention import Session
 from posenc_compare.cli.show import SHADES, text_map
@@ -50,6 +51,15 @@ def test_options_of_a_scheme_are_taken(posenc) -> None:
         ["position", "0", "1"],
         *([str(p), f"{p}.0", f"{p}.0"] for p in range(3)),
     ]
+
+
+def test_several_schemes_are_shown_one_below_the_other(posenc) -> None:
+    names = ("rope", "rope:scaling=yarn;factor=4")
+    whole = posenc("show", *names).stdout
+    assert whole == "".join(posenc("show", name).stdout for name in names)
+    assert "csv must be of one scheme, got 2" in refusal(
+        posenc("show", *names, "--format", "csv")
+    )
 
 
 def test_a_relative_scheme_shows_distances_by_head(posenc) -> None:
