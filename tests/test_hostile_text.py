@@ -28,6 +28,7 @@ OURS |= {"textbf", "par", "smallskip", "parbox", "linewidth", "footnotesize"}
 OURS |= {"raggedright"}
 ESCAPES = {"textbackslash", "textasciitilde", "ensuremath", "pm"}
 ESCAPES |= {"textbar", "textasciicircum", "downarrow", "uparrow"}
+ESCAPES |= {"textemdash", "textasciigrave"}
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 

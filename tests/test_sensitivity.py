@@ -172,7 +172,9 @@ def test_what_is_shown_is_written_and_no_mean_over_values(
     assert "| b " not in done.stdout
     assert (tmp_path / "out" / "table.md").read_text() == done.stdout
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"table.md", "table.tex"}
+    assert written == {"table.md", "table.tex", "table.csv"}
+    numbers = posenc("table", run, *words[:-1], "csv").stdout
+    assert (tmp_path / "out" / "table.csv").read_text() == numbers
 
 
 def test_the_plot_has_a_panel_for_each_scheme_of_several_rates() -> None:

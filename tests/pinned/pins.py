@@ -90,7 +90,11 @@ def cells(corpus: Path) -> dict[str, Cell]:
             for scheme in TRAINED if name == "extrapolation" else ("rope",):
                 found.append(Cell(Variant(scheme), name, language, 1))
     named = {f"{cell.variant.name}, {cell.measured}": cell for cell in found}
-    tasks = [k for k in TASKS.entries() if k != "language"]
+    tasks = [
+        name
+        for name, entry in TASKS.entries().items()
+        if name != "language" and not entry.facts.get("extra")  # a package may lack
+    ]
     plain = [(task, f"extrapolation on {task}", {}) for task in tasks]
     for task, words, more in [*plain, *OPTIONS]:
         facts = TASKS.entry(task).facts
