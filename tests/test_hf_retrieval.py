@@ -421,7 +421,7 @@ def test_without_evidence_scalings_are_listed_and_none_is_chosen(
     how = (
         f"no scaling is chosen without --evidence; `hf evaluate {place} --retrieval "
         f"--lengths {TRAINED},{4 * TRAINED} --windows 6 --corpus BOOKS --out DIR` "
-        f"makes it"
+        f"records it"
     )
     size = f"with each of them, max_position_embeddings must be {4 * TRAINED}\n"
     assert (done.returncode, done.stderr) == (0, f"{size}{how}\n")
@@ -449,7 +449,8 @@ def test_the_command_recommends_with_evidence(
         assert found[name] is None  # nothing to copy where nothing differs
     assert found["max_position_embeddings"] is None
     assert {row["rule"] for row in found["rules"]} == {"as trained", "pi"}
-    assert found["reasons"][1] == "found: 2 seeds, 6 are needed"
+    assert found["reasons"][1] == "evidence at factor 2, 4096 tokens need 4"
+    assert found["reasons"][2] == "found: 2 seeds, 6 are needed"
     done = posenc("hf", "recommend", place, *given)
     assert done.returncode == 0
     for line in ("verdict no difference seen between", "base 10000.0"):

@@ -120,7 +120,7 @@ def _print_rich(table: "Table") -> None:
     console.print(Text(clean(table.title), style="bold"))
     console.print(shown)
     if short:
-        console.print("p and better seeds: in a wider terminal, or with --format csv")
+        console.print("a wider terminal, or --format csv, shows p and better seeds")
     for line in table.lines:
         console.print(Text(clean(line)))
     console.print()

@@ -178,7 +178,7 @@ def _print_scalings(model: str, aim: "Target", format: Format) -> None:
     lengths = f"--lengths {aim.geometry.length},{aim.length} --windows 6"
     how = (
         f"no scaling is chosen without --evidence; `hf evaluate {shlex.quote(model)} "
-        f"--retrieval {lengths} --corpus BOOKS --out DIR` makes it"
+        f"--retrieval {lengths} --corpus BOOKS --out DIR` records it"
     )
     size = {"max_position_embeddings": aim.length}
     head, body = ["rule", "scheme", "rope_parameters"], []

@@ -66,11 +66,11 @@ def show_(
     """Print the encoding (code) of each position or distance.
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
-    Most other schemes have a code for each distance: a key of ones that the scheme has
-    transformed, and then the bias of each head.
+    Most other schemes have a code for each distance: a key of ones, transformed by the
+    scheme, followed by the bias of each head.
     """
     if format in NUMBERS and len(names) > 1:
-        raise ConfigError(f"{format} must be of one scheme, got {len(names)}")
+        raise ConfigError(f"format {format} must have one scheme, got {len(names)}")
     for name in names:
         _show(*_code_of(name, positions, width, heads, length), format)
 

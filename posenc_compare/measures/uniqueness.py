@@ -5,8 +5,8 @@ differ in float64 may fall together in the dtype a network computes in. The code
 position is added to tokens, which may be in bfloat16. Angles and biases, the codes of
 distances, are computed in float32 or wider.
 
-On CUDA, `strided` and `dense` round a finished bias to the dtype of queries, which
-`flex` and all paths on CPUs do not. This rounding is not measured here.
+On CUDA, `strided` and `dense` round a finished bias to the dtype of queries. `flex` and
+all paths on CPUs do not. This rounding is not measured here.
 """
 
 import hashlib

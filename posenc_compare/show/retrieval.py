@@ -205,7 +205,8 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
     if beyond != asked:
         reasons.append(f"evidence at {beyond} tokens, none at {asked}")
     if not math.isclose(factor, asked / length, rel_tol=0.01):
-        reasons.append(f"evidence at factor {factor:g}, asked is {asked / length:g}")
+        wanted = f"{asked} tokens need {asked / length:g}"
+        reasons.append(f"evidence at factor {factor:g}, {wanted}")
     for name, table in values.items():
         left, reason = _best(name, left, table)
         reasons.append(reason)

@@ -66,8 +66,8 @@ LINES = (
     ),
 )
 LEADING = (
-    "*: no other scheme is significantly better (max-T test of all others against it, "
-    f"p > {ALPHA}), which does not make these schemes equal"
+    "*: no other scheme is significantly better (max-T test of all others against this "
+    f"one, level {ALPHA}); schemes with * need not be equal"
 )
 Numbers = dict[tuple[str, str, str], list[Mean]]
 """Means of one scheme by measure, quantity and case, along the curve."""
@@ -258,7 +258,7 @@ def _no_better(
     if len(behind[3]) == len(cards) > 1:
         yield (
             "no scheme is better at L than a 3-gram model; longer training (`--preset "
-            "survey`) may reverse their order"
+            "survey`) may change the order of the schemes"
         )
 
 

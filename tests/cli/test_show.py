@@ -57,7 +57,7 @@ def test_several_schemes_are_shown_one_below_the_other(posenc) -> None:
     names = ("rope", "rope:scaling=yarn;factor=4")
     whole = posenc("show", *names).stdout
     assert whole == "".join(posenc("show", name).stdout for name in names)
-    assert "csv must be of one scheme, got 2" in refusal(
+    assert "format csv must have one scheme, got 2" in refusal(
         posenc("show", *names, "--format", "csv")
     )
 
