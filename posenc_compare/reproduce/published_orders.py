@@ -16,6 +16,11 @@ def _chain(
     return tuple(Claim(*pair) for pair in pairwise(scores))
 
 
+def _ahead(first: str, second: str, *lengths: int) -> tuple[Claim, ...]:
+    """Return a claim for each length, in training lengths, that the first is better."""
+    return tuple(Claim(Score(first, times=n), Score(second, times=n)) for n in lengths)
+
+
 ORDERS: dict[str, PublishedOrder] = {
     "learned": PublishedOrder(
         "learned positions and sinusoids give nearly identical results",
@@ -163,19 +168,13 @@ ORDERS: dict[str, PublishedOrder] = {
         "CARoPE has a significantly lower perplexity than RoPE, even at longer "
         "context lengths",
         "Veisi et al. 2025, arXiv:2507.23083, abstract",
-        tuple(
-            Claim(Score("ca_rope", times=times), Score("rope", times=times))
-            for times in (1, 16)
-        ),
+        _ahead("ca_rope", "rope", 1, 16),
     ),
     "ssmax": PublishedOrder(
         "with SSMax the loss falls faster in pretraining, and performance in long "
         "contexts is significantly better",
         "Nakanishi 2025, arXiv:2501.19399, abstract",
-        tuple(
-            Claim(Score("log_length", times=times), Score("rope", times=times))
-            for times in (1, 16)
-        ),
+        _ahead("log_length", "rope", 1, 16),
     ),
     "canon": PublishedOrder(
         "Canon layers lift networks without positions to match RoPE",
