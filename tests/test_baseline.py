@@ -129,6 +129,7 @@ def test_differences_of_tested_lengths_have_a_range() -> None:
             records.append(one)
     (found,) = tables(records)
     assert found.body[0][1].startswith("192 (128 to 256), 6/6, p 0.031")
+    assert found.note.startswith("with its range over seeds; ")
 
 
 def test_csv_and_json_hold_every_number_of_the_differences(
@@ -214,7 +215,9 @@ def test_p_is_left_out_where_a_terminal_has_no_room(
     number, gap = Cell(3.4, n=6), Cell(-1.0, 0.25, 6, p=0.031, star=True)
     head = ["", "scheme", "at 32", "difference", "at 512", "difference"]
     rows = [["7", "transformer_xl", number, gap, number, gap]]
-    show_tables([Table("t", head, rows)], "table")
-    (row,) = [line for line in capsys.readouterr().out.split("\n") if "_xl" in line]
+    show_tables([Table("t", head, rows, note="mean; p")], "table")
+    shown = capsys.readouterr().out
+    assert ("t (mean; p)" in shown) is has_p
+    (row,) = [line for line in shown.split("\n") if "_xl" in line]
     assert row.count("p 0.031") == 2 * has_p
     assert row.count("*") == 2  # on one line

@@ -51,7 +51,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("rope:what=remembers", "C09", "after a text that ends at position 99"),
         ("caches", "C09", "the same bits after a text in float32"),
         ("slopes", "C17", "offset_bias is rounded; compute it from `offsets.double()`"),
-        ("slopes:what=float", "C15", "a hook computes in float32 here, so it rounds"),
+        ("slopes:what=float", "C15", "a hook computes in float32 here, and may round"),
         ("distance:what=half", "C17", "no half precision in a call in torch.float64"),
         ("process:what=seeds", "C10", "building to leave the seed of torch"),
         ("process:what=seeds_python", "C10", "process, got random numbers of Python"),

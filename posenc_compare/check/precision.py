@@ -56,7 +56,7 @@ def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
         first = str(error).partition("\n")[0].rstrip(",:")
         with Narrow(torch.float32) as rounded, torch.no_grad():
             output(x)
-        why = "; a hook computes in float32 here, so it rounds" if rounded.seen else ""
+        why = "; a hook computes in float32 here, and may round" if rounded.seen else ""
         raise ContractError(f"expected equal gradients, got {first}{why}") from error
 
 

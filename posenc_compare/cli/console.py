@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_compare.records.sanitize import clean
@@ -117,6 +118,7 @@ def _print_rich(table: "Table") -> None:
     wide = console.measure(shown, options=room).maximum > console.width
     if short := width is None and wide and table.body != table.texts(short=True):
         shown = _rich_table(table.head, clean(table.texts(short=True)), table.best)
+        table = replace(table, note=table.note.partition(";")[0])
     console.print(Text(clean(table.title), style="bold"))
     console.print(shown)
     if short:

@@ -186,9 +186,9 @@ def _print_scalings(model: str, aim: "Target", format: Format) -> None:
         parameters = aim.rope_parameters(rule)
         body.append([rule, aim.variant(rule).label, parameters])
     if format == Format.json:
-        rows = [dict(zip(head, row, strict=True)) for row in body]
-        none = dict.fromkeys(("scheme", "rope_parameters", "about", "factor"))
-        found = {"rule": None, "verdict": how, **none, "base": aim.base, **size}
+        rows = [{**dict(zip(head, row, strict=True)), **size} for row in body]
+        none = dict.fromkeys(("scheme", "rope_parameters", "about", "factor", *size))
+        found = {"rule": None, "verdict": how, **none, "base": aim.base}
         print(json.dumps({**found, "reasons": [], "rules": rows}, indent=2))
         return
     texts = [[*row, json.dumps(given) if given else NO_SUCH] for *row, given in body]

@@ -256,8 +256,8 @@ def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
     return (
         f"reference cells computed here ({', '.join(CONTROLS)}, seed 0): {len(off)} of "
         f"{len(there)} scores compared; they differ by {mean(off.values()):.2g} bits "
-        f"on average, and by {off[most]:.2g} at most ({label} at {x:g}); so large a "
-        f"difference from a neighbour may come from the processor"
+        f"on average, and by {off[most]:.2g} at most ({label} at {x:g}); a "
+        f"difference from a neighbour that is no larger may come from the processor"
     )
 
 

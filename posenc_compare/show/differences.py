@@ -110,6 +110,9 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                 cells = [
                     _cells(c, labels, baseline, quantity, other_text) for c in columns
                 ]
+                spread = f"with half width of its {LEVEL:.0%} interval"
+                if quantity.name in frame.STEPPED:
+                    spread = "with its range over seeds"
                 alike = any(cell.alike for own in cells for cell in own.values())
                 table = Table(
                     f"{prefix(task)}{title}: difference from {baseline}",
@@ -122,8 +125,7 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                         f"adjusted within a column; * p ≤ {ALPHA:g}",
                         *[f"alike: the interval lies within ± {ALIKE}"] * alike,
                     ),
-                    note=f"with half width of its {LEVEL:.0%} interval; seeds that are "
-                    "better; p",
+                    note=f"{spread}; seeds that are better; p",
                 )
                 tables.append(table)
     if not tables:
