@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,8 @@ STATED: dict[str, dict[str, Any]] = {
 }
 LIMIT = 60  # seconds of the processor for a type
 ODD = ("Traceback", "AssertionError", "KeyError", "NoneType", "TypeError", "Error:")
-HEAD = ("type", "layers", "kind", "scheme", "off by", "logits off by", "note")
+WIDTH = 7  # cells of a line: type, layers, kind, scheme, off by, logits off by, note
+HEAD = ("kind", "scheme", "types", "off by", "logits off by", "note")
 
 
 def config_of(kind: str) -> Any:
@@ -139,7 +140,7 @@ def described(kind: str) -> tuple[str, list[tuple[str, ...]]]:
 
 def _row(kind: str, *cells: str, note: str = "") -> tuple[str, ...]:
     """Return a row of the table whose other cells are empty."""
-    empty = [""] * (len(HEAD) - 2 - len(cells))
+    empty = [""] * (WIDTH - 2 - len(cells))
     return (kind, *cells, *empty, note)
 
 
@@ -224,19 +225,43 @@ def main() -> int:
 
 def page(table: list[tuple[str, ...]], written: str) -> str:
     """Return a page with another table, after what is written above its own."""
-    lines = [HEAD, tuple("---" for _ in HEAD), *table]
+    lines = [HEAD, tuple("---" for _ in HEAD), *grouped(table)]
     body = "\n".join(f"| {' | '.join(_cell(c) for c in row)} |" for row in lines)
     return written.partition(f"| {HEAD[0]} |")[0] + body + "\n"
 
 
+def grouped(table: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return a row for each scheme and note: its types and largest differences."""
+    alike: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
+    for row in table:
+        alike[row[2], row[3], row[6]].append(row)
+    rows = []
+    for (kind, scheme, note), group in sorted(alike.items()):
+        names = dict.fromkeys(
+            name if layers in ("", "all") or kind == "table" else f"{name} ({layers})"
+            for name, layers, *_ in group
+        )
+        offs = [
+            max((row[cell] for row in group), key=lambda off: float(off or 0))
+            for cell in (4, 5)
+        ]
+        rows.append((kind, scheme, ", ".join(names), *offs, note))
+    return rows
+
+
 def others(written: Path, kinds: list[str]) -> list[tuple[str, ...]]:
-    """Return the rows of a page that are of other types."""
+    """Return the rows of a page that are of other types, one for each type."""
     lines = written.read_text().splitlines()
     rows = [
         re.split(r" (?<!\\)\| ", f"{line[2:-2]} ") for line in lines if line[:1] == "|"
     ]
-    cells = [tuple(cell.strip().replace("\\|", "|") for cell in row) for row in rows]
-    return [row for row in cells[2:] if row[0] not in kinds]
+    cells = [[cell.strip().replace("\\|", "|") for cell in row] for row in rows[2:]]
+    return [
+        (name, layers or "all", kind, scheme, *offs, note)
+        for kind, scheme, types, *offs, note in cells
+        for name, layers in re.findall(r"([^ ,(]+)(?: \(([^)]*)\))?", types)
+        if name not in kinds
+    ]
 
 
 def _kind(row: tuple[str, ...]) -> str:

@@ -63,7 +63,8 @@ def refreshed(text: str, lines: list[str]) -> str:
 def evidence(records: Iterable[tuple[str, Record]]) -> list[str]:
     """Return a table of how much there is for each scheme, with any options.
 
-    Records are given with their folder. Cells count seeds, tasks or learning rates.
+    Records are given with their folder. Cells count seeds, tasks or learning rates;
+    schemes with the same counts share a row.
     """
     found: defaultdict[tuple[str, str], set[object]] = defaultdict(set)
     for folder, record in records:
@@ -89,12 +90,15 @@ def evidence(records: Iterable[tuple[str, Record]]) -> list[str]:
         some = found[name, column]
         return "yes" if some == {"yes"} else str(len(some) or NONE)
 
+    alike: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name in SCHEMES.entries():
+        alike[tuple(cell(name, column) for column in COLUMNS)].append(f"`{name}`")
     return [
-        f"| scheme | {' | '.join(COLUMNS)} |",
+        f"| schemes | {' | '.join(COLUMNS)} |",
         "|---|" + "---:|" * len(COLUMNS),
         *(
-            f"| `{name}` | {' | '.join(cell(name, column) for column in COLUMNS)} |"
-            for name in SCHEMES.entries()
+            f"| {', '.join(names)} | {' | '.join(cells)} |"
+            for cells, names in alike.items()
         ),
     ]
 
