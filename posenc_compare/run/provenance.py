@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-import posenc_compare
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.record import Facts
 from posenc_compare.registry import SCHEMES
+from posenc_compare.source.edits import PACKAGE
+from posenc_compare.version import __version__
 
-PACKAGE = Path(posenc_compare.__file__).parent
 SWITCHES = (
     "ATEN_CPU_CAPABILITY",
     "DNNL_DEFAULT_FPMATH_MODE",
@@ -64,7 +64,7 @@ def place() -> Facts:
     """
     return {
         **_git(),
-        "posenc_compare": posenc_compare.__version__,
+        "posenc_compare": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
