@@ -179,12 +179,12 @@ def _names(tree: ast.stmt) -> set[str]:
     """Return the first arguments of `Variant` and `create`, but in defaults."""
     nodes = list(ast.walk(tree))
     signatures = [node for node in nodes if isinstance(node, ast.arguments)]
-    defaults = {id(value) for node in signatures for value in node.kw_defaults}
+    defaults = {value for node in signatures for value in node.kw_defaults}
     return {
         str(node.args[0].value)
         for node in nodes
         if isinstance(node, ast.Call)
-        and id(node) not in defaults
+        and node not in defaults
         and ast.unparse(node.func).split(".")[-1] in ("Variant", "create")
         and node.args
         and isinstance(node.args[0], ast.Constant)

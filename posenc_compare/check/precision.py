@@ -62,14 +62,14 @@ def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
 
 def _unregistered(scheme: nn.Module) -> list[str]:
     """Return the attributes with trained tensors that no optimiser gets."""
-    known = {id(parameter) for parameter in scheme.parameters()}
+    known = {*scheme.parameters()}
     found = []
     for module in scheme.modules():
         for name, held in vars(module).items():
             parts = held.values() if isinstance(held, dict) else held
             for part in parts if isinstance(held, dict | list | tuple) else [held]:
                 own = part.parameters() if isinstance(part, nn.Module) else [part]
-                found += [name for x in own if _trained(x) and id(x) not in known]
+                found += [name for x in own if _trained(x) and x not in known]
     return found
 
 

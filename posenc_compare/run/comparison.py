@@ -164,8 +164,8 @@ def plan_comparison(
     planned = plan(variants, names, settings, work.threads)
     cells = in_shard(planned, work.shard)
     work.folders()  # refuses what contradicts it
-    mine = {id(cell) for cell in cells}
-    others = [cell for cell in planned if id(cell) not in mine and not work.statuses()]
+    keys = {cell.key() for cell in cells}
+    others = [] if work.statuses() else [c for c in planned if c.key() not in keys]
     work = fitted(work, planned)
     remarks += _tried(variants, names, settings)
     return Comparison(cells, work, settings.name, tuple(remarks), tuple(others))
