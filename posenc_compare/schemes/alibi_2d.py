@@ -31,6 +31,7 @@ METRICS = {
     source="Fuller et al. 2023, arXiv:2311.00566",
     axes=2,
     real=True,
+    checked="authors' code",
 )
 class Alibi2d(Scheme):
     """Subtract `slope * distance` in the plane from every logit. Has no parameters.

@@ -46,7 +46,15 @@ from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.transfer import sent
 
 
-@register("bilevel", family="rotary", source="He et al. 2024, arXiv:2401.16421", axes=2)
+@register(
+    "bilevel",
+    family="rotary",
+    source="He et al. 2024, arXiv:2401.16421",
+    axes=2,
+    identities="in the layers it is `rope:layout=half` or `alibi` of the segments; "
+    "places change no logit",
+    checked="authors' code, and the beginning of the paper",
+)
 class Bilevel(Scheme):
     """Add a vector per place in a segment; RoPE or ALiBi between segments.
 

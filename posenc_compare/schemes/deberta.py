@@ -60,7 +60,14 @@ def bucket_edges(buckets: int, reach: int) -> list[int]:
     return edges
 
 
-@register("deberta", family="contextual", source="He et al. 2020, arXiv:2006.03654")
+@register(
+    "deberta",
+    family="contextual",
+    source="He et al. 2020, arXiv:2006.03654",
+    identities="buckets equal exact fractions",
+    oracles="transformers 2e-7",
+    checked="paper, authors' code; they differ, see `p2c_index`",
+)
 class Deberta(Scheme):
     """Compare queries, and keys, with trained vectors of the clipped distance.
 

@@ -30,7 +30,13 @@ from posenc_compare.schemes.scheme import (
 )
 
 
-@register("erpe", family="contextual", source="Foumani et al. 2023, arXiv:2305.16642")
+@register(
+    "erpe",
+    family="contextual",
+    source="Foumani et al. 2023, arXiv:2305.16642",
+    identities="starts as `nope`; outputs depend on differences of positions",
+    checked="authors' code, paper not opened",
+)
 class Erpe(Scheme):
     """Add a trained number per offset and head after the softmax.
 

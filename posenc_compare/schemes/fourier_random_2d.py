@@ -37,9 +37,14 @@ FAULT = "coordinates span the whole image, so cells beyond a part of it count"
     family="absolute",
     source="Kirillov et al. 2023, arXiv:2304.02643",
     axes=2,
+    identities="codes span an image of any sides",
+    oracles="transformers 4e-7",
+    checked="authors' code and transformers, paper not opened",
 )
 class FourierRandom2d(Scheme):
     """Add sines and cosines along fixed random directions. Nothing is trained.
+
+    `model_dim` parameters, which are not trained.
 
     Args:
         geometry: `model_dim / 2` frequencies, each a vector of two components.

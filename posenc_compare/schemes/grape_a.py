@@ -35,6 +35,8 @@ from posenc_compare.transfer import sent
     family="contextual",
     source="Zhang et al. 2025, arXiv:2512.07805",
     real=True,
+    identities="equals `alibi` with another slope if the directions are 0",
+    checked="authors' code, paper not opened; the form with both gates is left out",
 )
 class GrapeA(Scheme):
     """Subtract the distance times a slope that the query or the key sets.

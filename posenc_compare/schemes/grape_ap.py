@@ -46,6 +46,8 @@ from posenc_compare.transfer import sent
     family="contextual",
     source="Zhang et al. 2025, arXiv:2512.07805",
     real=True,
+    identities="is relative with `turned=both`, but not as released",
+    checked="authors' code, paper not opened; they differ, see `turned`",
 )
 class GrapeAp(Scheme):
     """Decay logits by gates of the query and the tokens in between, summed.

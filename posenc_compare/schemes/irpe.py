@@ -52,7 +52,13 @@ def piecewise(x: Tensor, ratio: float) -> Tensor:
 
 
 @register(
-    "irpe", family="contextual", source="Wu et al. 2021, arXiv:2107.14222", axes=2
+    "irpe",
+    family="contextual",
+    source="Wu et al. 2021, arXiv:2107.14222",
+    axes=2,
+    identities="starts as `nope`; on 14 x 14 patches as many parameters as in the "
+    "paper",
+    checked="paper, authors' code",
 )
 class Irpe(Scheme):
     """Add products of the query with a vector per offset of two axes, in buckets.

@@ -23,10 +23,15 @@ LEAST = 1e-2
 
 
 @register(
-    "kerple_log", family="bias", source="Chi et al. 2022, arXiv:2205.09921", real=True
+    "kerple_log",
+    family="bias",
+    source="Chi et al. 2022, arXiv:2205.09921",
+    real=True,
+    identities="bounds hold in the kernel and pass the gradient",
+    checked="authors' code",
 )
 class KerpleLog(Scheme):
-    """Subtract `steepness * log(1 + rate * distance)`. Two parameters per head.
+    """Subtract `steepness * log(1 + rate * distance)`. `2 * heads` parameters.
 
     Args:
         geometry: `heads` numbers of each kind.

@@ -23,10 +23,15 @@ LARGEST_EXPONENT = 2.0
 
 
 @register(
-    "kerple_power", family="bias", source="Chi et al. 2022, arXiv:2205.09921", real=True
+    "kerple_power",
+    family="bias",
+    source="Chi et al. 2022, arXiv:2205.09921",
+    real=True,
+    identities="the gradient is finite at distance 0",
+    checked="authors' code",
 )
 class KerplePower(Scheme):
-    """Subtract `factor * distance ** exponent`. Two parameters per head.
+    """Subtract `factor * distance ** exponent`. `2 * heads` parameters.
 
     Args:
         geometry: `heads` numbers of each kind.

@@ -52,7 +52,15 @@ def bucket_edges(side: int, max_distance: int) -> list[int]:
     return edges
 
 
-@register("layoutlm", family="bias", source="Xu et al. 2020, arXiv:2012.14740", axes=2)
+@register(
+    "layoutlm",
+    family="bias",
+    source="Xu et al. 2020, arXiv:2012.14740",
+    axes=2,
+    identities="along one row, `t5_bias` plus a constant",
+    oracles="transformers 0",
+    checked="papers, authors' code, transformers",
+)
 class LayoutLm(Scheme):
     """Add trained numbers per head and bucket of the offset along two axes.
 

@@ -29,7 +29,15 @@ from posenc_compare.schemes.scheme import (
 from posenc_compare.schemes.shared.blocks import image_sides
 
 
-@register("levit", family="bias", source="Graham et al. 2021, arXiv:2104.01136", axes=2)
+@register(
+    "levit",
+    family="bias",
+    source="Graham et al. 2021, arXiv:2104.01136",
+    axes=2,
+    identities="equals `swin` with a mirrored table; starts as `nope`",
+    oracles="transformers 0",
+    checked="paper, authors' code",
+)
 class Levit(Scheme):
     """Add a trained number per head and pair of distances along two axes.
 

@@ -66,6 +66,9 @@ def half_planes(cone: str) -> list[tuple[int, int]]:
     source="Fuller et al. 2024, arXiv:2405.13985",
     axes=2,
     own_text=True,
+    identities="fields of view cover the plane evenly; hidden patches change no bit "
+    "of the output",
+    checked="paper, authors' code",
 )
 class LookHere(Scheme):
     """Show each head one direction, and subtract `slope * distance`. No parameters.

@@ -36,7 +36,15 @@ from posenc_compare.transfer import sent
 LEAST = 1e-2
 
 
-@register("mep", family="bias", source="Gao 2024, arXiv:2403.17698", real=True)
+@register(
+    "mep",
+    family="bias",
+    source="Gao 2024, arXiv:2403.17698",
+    real=True,
+    identities="one kernel is that of `alibi`, another that of `alibi` with half the "
+    "slopes or of `kerple_log`; finite at any distance",
+    checked="authors' code, paper not opened",
+)
 class Mep(Scheme):
     """Add the log of an average of three kernels. No parameters, or two per head.
 

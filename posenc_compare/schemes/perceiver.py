@@ -37,6 +37,9 @@ FAULT = "coordinates span the whole image, so cells beyond a part of it count"
     family="absolute",
     source="Jaegle et al. 2021, arXiv:2103.03206",
     axes=2,
+    identities="features span an image of any sides",
+    oracles="transformers 3e-7",
+    checked="authors' code and transformers, and one quoted paragraph of the paper",
 )
 class Perceiver(Scheme):
     """Project token and Fourier features, side by side, to the model's width.

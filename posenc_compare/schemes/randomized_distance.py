@@ -40,6 +40,8 @@ from posenc_compare.variants import Variant
     "randomized_distance",
     family="bias",
     source="Ruoss et al. 2023, arXiv:2305.16843",
+    identities="is the scheme inside at the distances that are drawn",
+    checked="authors' code",
 )
 class RandomizedDistance(Wrapper):
     """Give any bias of the offset alone rising random distances.

@@ -35,6 +35,9 @@ from posenc_compare.schemes.shared.scaling import Scaling
     family="rotary",
     source="Liu et al. 2024, arXiv:2405.04434",
     real=True,
+    identities="the last channels are `rope` of a smaller head",
+    oracles="transformers 1e-7",
+    checked="transformers, paper not opened",
 )
 class RopeLatent(ScaledRotation):
     """Rotate the last channels, with one key for all heads. Has no parameters.

@@ -471,6 +471,8 @@ class Scheme(nn.Module):
             for hook in ON_CALL
             if "call" in inspect.signature(getattr(cls, hook)).parameters
         )
+        # Users call these hooks of a scheme themselves, outside attention. So the ids
+        # are checked around what a subclass writes.
         for hook, checked in (("positions", _on_ids), ("embed", _on_tokens)):
             if hook in vars(cls):
                 setattr(cls, hook, checked(vars(cls)[hook]))
@@ -694,6 +696,9 @@ def register(
     axes: int = 1,
     real: bool = False,
     own_text: bool = False,
+    identities: str = "",
+    oracles: str = "",
+    checked: str = "",
 ) -> Callable[[S], S]:
     """File a scheme class under a name and return it unchanged.
 
@@ -704,6 +709,9 @@ def register(
         axes: how many coordinates a position has.
         real: whether position ids may be real numbers.
         own_text: whether keys of another text have no meaning.
+        identities: properties that tests check, for docs/schemes.md.
+        oracles: packages that agree, each with the largest relative difference.
+        checked: what the code was written from, and what is unverified.
 
     Raises:
         ConfigError: if the family is unknown, or the name is taken or not valid.
@@ -725,6 +733,8 @@ def register(
                 f"scheme {name!r}: must be a class derived from Scheme, got {scheme!r}"
             )
         facts: dict[str, object] = {"family": family, "source": source}
+        audit = {"identities": identities, "oracles": oracles, "checked": checked}
+        facts |= {name: text for name, text in audit.items() if text}
         if axes != 1:
             facts["axes"] = axes
         SCHEMES.add(name, scheme, scheme, facts)

@@ -27,9 +27,18 @@ from posenc_compare.schemes.scheme import (
 )
 
 
-@register("shaw", family="contextual", source="Shaw et al. 2018, arXiv:1803.02155")
+@register(
+    "shaw",
+    family="contextual",
+    source="Shaw et al. 2018, arXiv:1803.02155",
+    identities="equals `nope` with zero tables",
+    oracles="transformers 1e-7 (keys)",
+    checked="paper",
+)
 class Shaw(Scheme):
     """Add a trained vector per clipped offset to keys and values.
+
+    `2 * (2 * reach + 1) * head_dim` parameters.
 
     Args:
         geometry: `head_dim` is the width of a vector.

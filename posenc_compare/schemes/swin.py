@@ -31,7 +31,15 @@ from posenc_compare.schemes.scheme import (
 from posenc_compare.transfer import sent
 
 
-@register("swin", family="bias", source="Liu et al. 2021, arXiv:2103.14030", axes=2)
+@register(
+    "swin",
+    family="bias",
+    source="Liu et al. 2021, arXiv:2103.14030",
+    axes=2,
+    identities="the default window is the smallest square that holds the length",
+    oracles="transformers 0",
+    checked="authors' code",
+)
 class Swin(Scheme):
     """Add a trained number per offset of two axes and head.
 

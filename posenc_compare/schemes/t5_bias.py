@@ -43,7 +43,14 @@ def bucket_edges(buckets: int, max_distance: int) -> list[int]:
     return edges
 
 
-@register("t5_bias", family="bias", source="Raffel et al. 2020, arXiv:1910.10683")
+@register(
+    "t5_bias",
+    family="bias",
+    source="Raffel et al. 2020, arXiv:1910.10683",
+    identities="buckets equal exact fractions",
+    oracles="transformers 0, x-transformers 0",
+    checked="paper, authors' code",
+)
 class T5Bias(Scheme):
     """Add a trained number per bucket and head. `buckets * heads` parameters.
 

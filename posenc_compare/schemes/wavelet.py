@@ -40,6 +40,8 @@ SCALES = 8  # of the paper
     family="contextual",
     source="Oka et al. 2025, arXiv:2502.02004",
     real=True,
+    identities="wavelets have zero mean",
+    checked="paper (a copy of its text)",
 )
 class Wavelet(Scheme):
     """Compare the query with fixed waves of the distance, one for each channel.

@@ -10,6 +10,7 @@ from posenc_compare.source.files import read, remembered, tree_of
 DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
 DECLARED = {"source", "real", "own_text"}  # the paper, and what a scheme refuses
+DECLARED |= {"identities", "oracles", "checked"}  # what tests and readers compared
 SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
 ASKED = (ast.Name, ast.Constant, ast.Call, ast.Raise)
 
