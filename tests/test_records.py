@@ -17,7 +17,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.measures.measure import Quantity, Result, Row, register_measure
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import sound
+from posenc_compare.records.load import parse_records
 from posenc_compare.records.quantities import ONE_LAYER, has_note
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
@@ -27,7 +27,7 @@ from posenc_compare.run import workers
 from posenc_compare.run.choices import Settings
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.compute import compute
-from posenc_compare.run.plan import in_shard, plan, shuffled
+from posenc_compare.run.plan import in_shard, plan, shuffle_cells
 from posenc_compare.run.provenance import provenance
 from posenc_compare.run.scheduler import Scheduler
 from posenc_compare.run.workers import Pool
@@ -208,7 +208,9 @@ def test_rows_that_tables_cannot_show_are_a_failure_of_one_line(
 def test_a_setting_that_a_record_lacks_has_its_default() -> None:
     tests: dict[str, dict[str, Any]] = {"older": {}, "same": {"tests": "all"}}
     tests["other"] = {"tests": "lengths"}
-    found = sound(made(name, corpus_sha256="1", **x) for name, x in tests.items())
+    found = parse_records(
+        made(name, corpus_sha256="1", **x) for name, x in tests.items()
+    )
     assert [one.spec.setting["tests"] for one in found] == ["all", "all", "lengths"]
     labels = {one.label for one in label_settings(found)}
     assert labels == {"older [tests=all]", "same [tests=all]", "other [tests=lengths]"}
@@ -260,12 +262,12 @@ def test_a_measure_of_one_seed_has_the_first_that_is_asked_for(
 ) -> None:
     settings = Settings(PROBE, (), tuple(seeds))
     asked = [Variant("rope")], ["portrait", "shift_error"], settings, 1
-    monkeypatch.setattr("posenc_compare.run.plan.MANY", 1 + len(seeds))
+    monkeypatch.setattr("posenc_compare.run.plan.MOST_CELLS", 1 + len(seeds))
     cells = plan(*asked)
     found = [(cell.measure, cell.setting.seed) for cell in cells]
     wanted = [("portrait", seeds[0]), *(("shift_error", seed) for seed in seeds)]
     assert sorted(found) == wanted
-    monkeypatch.setattr("posenc_compare.run.plan.MANY", len(seeds))
+    monkeypatch.setattr("posenc_compare.run.plan.MOST_CELLS", len(seeds))
     with pytest.raises(ConfigError, match=f"at most {len(seeds)} cells, got"):
         plan(*asked)
     fewer = replace(settings, probe_seeds=seeds[:1])  # than trainings have
@@ -292,7 +294,7 @@ def test_many_shards_hold_each_cell_once(count: int) -> None:
 def test_each_run_has_an_order_of_its_own_seed_by_seed() -> None:
     probes = [replace(CELL.setting, seed=seed) for seed in (1, 0)]
     cells = [replace(CELL, setting=p, threads=n) for p in probes for n in range(1, 31)]
-    one, other = shuffled(cells), shuffled(cells)
+    one, other = shuffle_cells(cells), shuffle_cells(cells)
     assert one != other  # so that runs which share a folder help each other
     for found in (one, other):
         assert [cell.setting.seed for cell in found] == [0] * 30 + [1] * 30

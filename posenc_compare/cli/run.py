@@ -124,14 +124,14 @@ def run_comparison(
         _show_plan(comparison, store, format)
         return 0
 
-    def recorded() -> "list[Record]":
+    def read_records() -> "list[Record]":
         return comparison.results(store, lambda _: None, arrays=False).records
 
-    known = recorded()
+    known = read_records()
     with progress(lambda new: scorecard([*known, *new])) as listen:
         stopped_by = comparison.compute(store, listen, tracker)
     if stopped_by and stopped_by != "fail_fast":
-        table = scorecard(recorded())
+        table = scorecard(read_records())
         if table and format not in NUMBERS:
             show_tables([table], format)
         say_stopped(comparison, store, stopped_by)
@@ -194,7 +194,7 @@ def _show_results(
 
 def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
     cells, todo = comparison.cells, comparison.missing(store)
-    held = comparison.held(store)
+    held = comparison.find_copies(store)
     body: list[list[Any]] = []
     for cell in cells:
         key = cell.key()

@@ -122,12 +122,12 @@ def _graphics() -> Facts:
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
         "driver": " ".join(_lines("/proc/driver/nvidia/version")[:1]),
-        "tf32_matmul": _allowed(torch.backends.cuda.matmul),
-        "tf32_cudnn": _allowed(torch.backends.cudnn),
+        "tf32_matmul": _allows_tf32(torch.backends.cuda.matmul),
+        "tf32_cudnn": _allows_tf32(torch.backends.cudnn),
     }
 
 
-def _allowed(backend: Any) -> bool | str:
+def _allows_tf32(backend: Any) -> bool | str:
     """Return whether TF32 is allowed."""
     try:
         return backend.allow_tf32

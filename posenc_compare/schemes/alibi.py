@@ -20,7 +20,7 @@ from torch import Tensor
 
 from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.slopes import slopes
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 
 @register(
@@ -52,5 +52,7 @@ class Alibi(Scheme):
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         distance = -offsets if self.facts.causal_only else offsets.abs()
-        slope = sent(torch.tensor(self.slopes, dtype=torch.float64), offsets.device)
+        slope = to_device(
+            torch.tensor(self.slopes, dtype=torch.float64), offsets.device
+        )
         return -slope[:, None] * distance

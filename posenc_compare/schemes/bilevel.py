@@ -43,7 +43,7 @@ from posenc_compare.schemes.shared.rotation import (
     rotation_table,
 )
 from posenc_compare.schemes.shared.slopes import slopes
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 
 @register(
@@ -136,7 +136,7 @@ class Bilevel(Scheme):
         if self.turns:
             return None
         batch = call.q.shape[0]
-        slope = sent(torch.tensor(self.slopes, dtype=torch.float64), call.q.device)
+        slope = to_device(torch.tensor(self.slopes, dtype=torch.float64), call.q.device)
         queries = call.q_positions[..., 0].expand(batch, -1)
         keys = call.k_positions[..., 0].expand(batch, -1)
         return lambda b, h, i, j: -slope[h] * (queries[b, i] - keys[b, j]).abs()

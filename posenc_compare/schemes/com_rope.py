@@ -44,8 +44,8 @@ from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
 class ComRope(TurnedBlocks):
     """Rotate blocks of channels by trained matrices that commute.
 
-    `heads * head_dim * block + 2 * head_dim / block` parameters; without the second term
-    with kind=ap.
+    `heads * head_dim * block + 2 * head_dim / block` parameters; with kind=ap, the
+    first term alone.
 
     Args:
         geometry: `head_dim` channels are turned, those of ap in two equal halves.

@@ -25,7 +25,7 @@ from posenc_compare.schemes.scheme import (
     Facts,
     Geometry,
     Scheme,
-    asserted,
+    assert_in_graph,
     register,
 )
 
@@ -70,7 +70,9 @@ class Erpe(Scheme):
 
     def _check(self, offsets: Tensor) -> None:
         limit, distances = self.length, offsets.abs()
-        if asserted(distances < limit, "erpe: distances must be below the length"):
+        if assert_in_graph(
+            distances < limit, "erpe: distances must be below the length"
+        ):
             return
         farthest = int(distances.max()) if distances.numel() else 0
         if farthest >= limit:

@@ -31,7 +31,7 @@ from posenc_compare.schemes.scheme import (
     Geometry,
     PairBias,
     Scheme,
-    picked,
+    gather_bias,
     register,
 )
 from posenc_compare.schemes.shared.layers import apply_wide
@@ -97,4 +97,4 @@ class Inkling(Scheme):
         rows = mixtures @ F.pad(self.profiles, (0, 1)).to(mixtures.dtype)
         distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
         seen = (distance >= 0) & (distance < self.reach)
-        return picked(rows, distance.where(seen, self.reach))
+        return gather_bias(rows, distance.where(seen, self.reach))

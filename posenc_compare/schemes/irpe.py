@@ -38,7 +38,7 @@ from posenc_compare.schemes.scheme import (
     PairBias,
     Scheme,
     WholeBias,
-    picked,
+    gather_bias,
     register,
 )
 
@@ -107,7 +107,7 @@ class Irpe(Scheme):
         what = f"rows of {self.method} {self.ratio}"
         places = call.once(Irpe, what, call.q_positions, lambda: self._places(call))
         found = [
-            picked(self._numbers(call.q, table), place)
+            gather_bias(self._numbers(call.q, table), place)
             for table, place in zip(self.tables, places, strict=True)
         ]
         if len(found) == 1:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
-from posenc_compare.schemes.shared.bounds import bounded
+from posenc_compare.schemes.shared.bounds import clamp_straight_through
 
 LEAST = 1e-2
 
@@ -50,6 +50,6 @@ class KerpleLog(Scheme):
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         distance = offsets.abs().double()
-        steepness = bounded(self.steepness, LEAST)[:, None]
-        rate = bounded(self.rate, LEAST)[:, None]
+        steepness = clamp_straight_through(self.steepness, LEAST)[:, None]
+        rate = clamp_straight_through(self.rate, LEAST)[:, None]
         return -steepness * torch.log1p(rate * distance)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
-from posenc_compare.schemes.shared.bounds import bounded
+from posenc_compare.schemes.shared.bounds import clamp_straight_through
 
 LEAST = 1e-2
 LARGEST_EXPONENT = 2.0
@@ -50,6 +50,8 @@ class KerplePower(Scheme):
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         distance = offsets.abs().double()
-        factor = bounded(self.factor, LEAST)[:, None]
-        exponent = bounded(self.exponent, LEAST, LARGEST_EXPONENT)[:, None]
+        factor = clamp_straight_through(self.factor, LEAST)[:, None]
+        exponent = clamp_straight_through(self.exponent, LEAST, LARGEST_EXPONENT)[
+            :, None
+        ]
         return -factor * distance**exponent

@@ -30,7 +30,7 @@ from posenc_compare.schemes.scheme import (
     WholeBias,
     register,
 )
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 STD = 0.02  # of the initial values
 
@@ -101,7 +101,7 @@ class LayoutLm(Scheme):
 
     def buckets(self, offsets: Tensor) -> Tensor:
         """Return the bucket of every offset (key minus query)."""
-        edges = sent(torch.tensor(self.edges), offsets.device)
+        edges = to_device(torch.tensor(self.edges), offsets.device)
         bucket = torch.bucketize(offsets.abs(), edges, right=True) - 1
         return bucket + self.side * (offsets > 0)
 

@@ -23,7 +23,7 @@ from posenc_compare.schemes.scheme import (
     PairBias,
     Scheme,
     WholeBias,
-    asserted,
+    assert_in_graph,
     register,
 )
 from posenc_compare.schemes.shared.blocks import image_sides
@@ -74,7 +74,7 @@ class Levit(Scheme):
     def _check(self, away: Tensor) -> None:
         """Refuse distances that the grid has not."""
         sides = away.new_tensor([self.height, self.width])
-        if asserted(away < sides, "levit: cells must lie within one grid"):
+        if assert_in_graph(away < sides, "levit: cells must lie within one grid"):
             return
         most = away.flatten(0, 2).amax(dim=0).tolist() if away.numel() else [0, 0]
         named = ("rows", "height", self.height), ("columns", "width", self.width)

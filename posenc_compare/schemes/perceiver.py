@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.blocks import image_sides
-from posenc_compare.schemes.shared.image import coordinates, resized
+from posenc_compare.schemes.shared.image import coordinates, rescale_positions
 from posenc_compare.schemes.shared.layers import apply_wide
 
 EDGE = 0.0
@@ -79,7 +79,7 @@ class Perceiver(Scheme):
         self, positions: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
         """Return the place of each cell in the trained image, float64."""
-        return resized(positions, self.sides, EDGE)
+        return rescale_positions(positions, self.sides, EDGE)
 
     def draw(self, positions: Tensor, generator: torch.Generator | None) -> Tensor:
         """Return the sides of the image, `(..., axis)`; packed images are refused.

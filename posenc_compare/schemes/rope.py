@@ -18,7 +18,7 @@ from typing import Literal
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import Geometry, register
 from posenc_compare.schemes.shared.rotation import pair_count
-from posenc_compare.schemes.shared.scaled import ScaledRotation
+from posenc_compare.schemes.shared.scaled_rotation import ScaledRotation
 from posenc_compare.schemes.shared.scaling import Scaling
 
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import Call, Facts, Geometry, register
 from posenc_compare.schemes.shared.rotation import pair_count
-from posenc_compare.schemes.shared.scaled import ScaledRotation
+from posenc_compare.schemes.shared.scaled_rotation import ScaledRotation
 from posenc_compare.schemes.shared.scaling import Scaling
 
 

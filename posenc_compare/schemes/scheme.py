@@ -300,7 +300,7 @@ def once(table: Table, about: tuple[Hashable, ...], make: Callable[[], T]) -> T:
     return table[about]
 
 
-def picked(rows: Tensor, place: Tensor) -> WholeBias:
+def gather_bias(rows: Tensor, place: Tensor) -> WholeBias:
     """Return the pair bias that picks one number of each query's row.
 
     Args:
@@ -756,7 +756,7 @@ def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
     In a graph of torch.compile, which reads no numbers, that is a RuntimeError.
     """
     inside = (positions >= 0) & (positions < limit)
-    if asserted(inside, f"{scheme}: positions must be from 0 to {limit - 1}"):
+    if assert_in_graph(inside, f"{scheme}: positions must be from 0 to {limit - 1}"):
         return
     if positions.numel():
         low, high = torch.stack(positions.aminmax()).tolist()
@@ -764,7 +764,7 @@ def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
             raise UndefinedPositionError(scheme, limit, low if low < 0 else high)
 
 
-def asserted(right: Tensor, message: str) -> bool:
+def assert_in_graph(right: Tensor, message: str) -> bool:
     """Assert in a graph of torch.compile, which reads no numbers; return whether."""
     if torch.compiler.is_compiling():
         torch._assert_async(right.all(), message)  # pyright: ignore[reportPrivateImportUsage]

@@ -22,7 +22,7 @@ from posenc_compare.schemes.scheme import (
     Geometry,
     PairBias,
     Scheme,
-    picked,
+    gather_bias,
     register,
 )
 
@@ -90,7 +90,7 @@ class Shaw(Scheme):
         assert self.on_keys is not None
         products = call.q.to(wide) @ self.on_keys.to(wide).mT  # (..., query, row)
         products = products * self.scale(call.q.shape[-1])
-        return picked(products, self.row(call))
+        return gather_bias(products, self.row(call))
 
     def values(self, weights: Tensor, call: Call) -> Tensor | None:
         if self.on_values is None:

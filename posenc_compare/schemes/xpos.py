@@ -28,7 +28,7 @@ from posenc_compare.schemes.scheme import (
     Facts,
     Geometry,
     Published,
-    asserted,
+    assert_in_graph,
     register,
 )
 from posenc_compare.schemes.shared.frequencies import position_angles
@@ -120,7 +120,9 @@ class Xpos(Rotation):
         fading = math.log((1 + self.gamma) / self.gamma) / self.scale_base
         window = math.floor(range_ / fading)
         near = (positions - self.centre).abs() <= window
-        if asserted(near, f"xpos: positions must be at most {window} from the centre"):
+        if assert_in_graph(
+            near, f"xpos: positions must be at most {window} from the centre"
+        ):
             return
         far = positions[~near]
         if far.numel():
