@@ -131,7 +131,8 @@ EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they mo
             (EVERYWHERE, "shared.slopes", "shared.steepness"),  # and the file
             (EVERYWHERE, "rotation_angles", "angles_of"),
             (ROPE, "Formula: ", "# Formula: "),
-            (ROPE, ", real=True", ""),
+            (ROPE, "    real=True,\n", ""),
+            (ROPE, 'checked="paper; ', 'checked="book; '),
         ],
         set(),
     ),
