@@ -19,7 +19,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -27,6 +26,7 @@ from types import CodeType
 from typing import Any
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
+from posenc_compare.source.entry import Entry
 from posenc_compare.source.files import PLUGIN, file_of, forget, parse, read
 from posenc_compare.validate import check_text, hint
 
@@ -41,33 +41,6 @@ _EXECUTED: dict[str, bytes] = {}  # text of each plugin file, by its module
 
 class DuplicateError(ConfigError):
     """A name that two modules declare."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One registered thing.
-
-    Attributes:
-        name: what the user types.
-        item: what is registered.
-        summary: first line of the docstring.
-        facts: keyword arguments of the decorator.
-        module: module that declares it.
-        definition: name of the class or function under the decorator.
-        origin: where the module comes from, as shown to the user.
-        path: source file of the module; None in a notebook.
-        given: module that was given as a plugin, and its file; else the module itself.
-    """
-
-    name: str
-    item: Any
-    summary: str
-    facts: dict[str, Any]
-    module: str
-    definition: str
-    origin: str
-    path: Path | None
-    given: tuple[str, Path]
 
 
 class Registry:
