@@ -12,7 +12,7 @@ from support.records import HOSTILE, PORTRAIT, hostile, labelled, record
 
 from posenc_compare.cli.console import show
 from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import parse_records
+from posenc_compare.records.load import sound
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS
@@ -38,7 +38,7 @@ def records() -> list[Record]:
     made = [hostile(text, curve=i % 2 == 1) for i, text in enumerate(HOSTILE)]
     for one in made[::3]:
         one.update(status="failed", rows=[])
-    found = parse_records(made)
+    found = sound(made)
     assert len(found) == len(HOSTILE)
     return label_settings(found, print)
 

@@ -17,7 +17,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.measures.measure import Quantity, Result, Row, register_measure
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import parse_records
+from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import ONE_LAYER, has_note
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
@@ -208,9 +208,7 @@ def test_rows_that_tables_cannot_show_are_a_failure_of_one_line(
 def test_a_setting_that_a_record_lacks_has_its_default() -> None:
     tests: dict[str, dict[str, Any]] = {"older": {}, "same": {"tests": "all"}}
     tests["other"] = {"tests": "lengths"}
-    found = parse_records(
-        made(name, corpus_sha256="1", **x) for name, x in tests.items()
-    )
+    found = sound(made(name, corpus_sha256="1", **x) for name, x in tests.items())
     assert [one.spec.setting["tests"] for one in found] == ["all", "all", "lengths"]
     labels = {one.label for one in label_settings(found)}
     assert labels == {"older [tests=all]", "same [tests=all]", "other [tests=lengths]"}

@@ -19,7 +19,7 @@ from support.records import (
 )
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.load import load_records, parse_records
+from posenc_compare.records.load import load_records, sound
 from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.settings.presets import PRESETS
@@ -144,7 +144,7 @@ def test_plots_are_inside_the_page_and_one_that_fails_is_named(tmp_path: Path) -
     odd = {**record("odd", "portrait"), "arrays": {"bias_map": [[1.0], [1.0, 2.0]]}}
     fine = {**record("fine", "portrait"), "arrays": PORTRAIT}
     lines: list[str] = []
-    write_report(parse_records([odd, fine]), "title", tmp_path / "a.html", lines.append)
+    write_report(sound([odd, fine]), "title", tmp_path / "a.html", lines.append)
     (line,) = lines
     assert line.startswith("plot bias_maps: not drawn: ValueError: ")
     found = Page((tmp_path / "a.html").read_text())

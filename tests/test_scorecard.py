@@ -8,7 +8,7 @@ import pytest
 from support.records import fact, record, row, trained
 
 from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import parse_records
+from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.show.differences import at_the_end, rank_table
 from posenc_compare.show.format import Cell, Table
@@ -24,7 +24,7 @@ def measured(label: str, measure: str, quantity: str, **rows: Any) -> dict[str, 
 
 
 def table_of(bodies: list[dict[str, Any]]) -> Table:
-    table = scorecard(parse_records(bodies))
+    table = scorecard(sound(bodies))
     assert table is not None
     return table
 
@@ -128,11 +128,11 @@ def test_several_training_lengths_or_one_test_length_have_no_card() -> None:
     for body in trained("rope", 1.5, 4.5):
         body["spec"]["setting"]["length"] = 16
         bodies.append(body)
-    assert scorecard(parse_records(bodies)) is None
-    assert scorecard(parse_records([one_measured()])) is None
+    assert scorecard(sound(bodies)) is None
+    assert scorecard(sound([one_measured()])) is None
     for body in bodies:
         body["rows"] = body["rows"][:1]
-    assert scorecard(parse_records(bodies[:6])) is None
+    assert scorecard(sound(bodies[:6])) is None
 
 
 def one_measured(x: float = 2048.0) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def test_rows_of_several_settings_share_what_does_not_depend_on_them() -> None:
                 bodies.append(body)
 
     def shown() -> dict[str, tuple[str, str]]:
-        table = scorecard(label_settings(parse_records(bodies), lambda line: None))
+        table = scorecard(label_settings(sound(bodies), lambda line: None))
         assert table is not None
         columns = [table.head.index(name) for name in ("unique", "time")]
         unique, time = ([str(row[i]) for row in table.rows] for i in columns)
@@ -275,9 +275,7 @@ def test_a_measure_under_other_settings_is_in_no_row(
         bodies += [under(body, setting) for body in trained("rope", 2.0, 2.0)]
     bodies += [under(one_measured(512.0), setting) for setting in measures]
     other = [*trained("nope", 2.0, 2.0), measured("nope", *UNIQUE, value=1.0, x=64.0)]
-    table = scorecard(
-        label_settings(parse_records([*bodies, *other]), lambda line: None)
-    )
+    table = scorecard(label_settings(sound([*bodies, *other]), lambda line: None))
     assert table is not None
     column = table.head.index("unique")
     rows = [row for row in table.rows if "rope" in str(row[0])]
@@ -414,7 +412,7 @@ def test_differences_are_paired_and_tested_as_one_family() -> None:
     ]
     for body in bodies:  # which counts nowhere
         body["rows"].append({**body["rows"][1], "case": "read", "value": 9.0})
-    table = rank_table(parse_records(bodies), "rope")
+    table = rank_table(sound(bodies), "rope")
     rows = {line[1]: line for line in table.rows}
     assert [line[1] for line in table.rows] == ["alibi", "nope", "rope"]
     assert table.title.startswith("rope: rank 3 of 3")
@@ -431,18 +429,18 @@ def test_differences_are_paired_and_tested_as_one_family() -> None:
 
 def test_neighbours_are_five_on_either_side() -> None:
     bodies = [body for i in range(20) for body in trained(f"s{i:02}", 1, 1 + i / 10)]
-    names = [line[1] for line in rank_table(parse_records(bodies), "s10").rows]
+    names = [line[1] for line in rank_table(sound(bodies), "s10").rows]
     assert names == [f"s{i:02}" for i in range(5, 16)]
 
 
 def test_ranks_go_by_the_seeds_that_both_schemes_have() -> None:
     one, other = trained("rope", 2.0, 2.505), trained("alibi", 2.0, 2.5)
     # Over its last two seeds, rope has 0.015 more than over all six.
-    table = rank_table(parse_records([*one[4:], *other]), "alibi")
+    table = rank_table(sound([*one[4:], *other]), "alibi")
     assert [line[1] for line in table.rows] == ["alibi", "rope"]
-    table = rank_table(parse_records([*one[:2], *other]), "alibi")
+    table = rank_table(sound([*one[:2], *other]), "alibi")
     assert [line[1] for line in table.rows] == ["alibi", "rope"]  # by means, rope first
-    table = rank_table(parse_records([*one[:2], *other]), "rope")
+    table = rank_table(sound([*one[:2], *other]), "rope")
     assert [line[1] for line in table.rows] == ["alibi", "rope"]
 
 
@@ -451,11 +449,11 @@ def test_schemes_without_a_common_seed_are_in_no_order() -> None:
     for seed, body in enumerate(other, 6):
         body["spec"]["setting"]["seed"] = seed
     bodies = [*trained("rope", 2.0, 2.5), *other]
-    table = rank_table(parse_records(bodies), "rope")
+    table = rank_table(sound(bodies), "rope")
     assert table.title.startswith("rope: no rank by bits per byte at 16")
     assert [row[:2] for row in table.rows] == [["", "rope"], ["", "other"]]
     assert table.body[1][-1] == "n/a"
-    table = rank_table(parse_records([*bodies, *trained("alibi", 2.0, 2.6)]), "rope")
+    table = rank_table(sound([*bodies, *trained("alibi", 2.0, 2.6)]), "rope")
     assert table.title.startswith("rope: rank 1 of 2 by")
 
 
@@ -464,7 +462,7 @@ def test_ranks_are_those_of_schemes_with_a_score_at_the_end() -> None:
     for body in unplaced:
         body["rows"][1] |= {"value": None, "note": "not defined beyond 1"}
     records = [*unplaced, *trained("rope", 2.0, 2.5), *trained("alibi", 2.0, 2.0)]
-    table = rank_table(parse_records(records), "rope")
+    table = rank_table(sound(records), "rope")
     assert table.title.startswith("rope: rank 2 of 2 by")
     assert [row[:2] for row in table.rows] == [
         ["1", "alibi"],
@@ -475,7 +473,7 @@ def test_ranks_are_those_of_schemes_with_a_score_at_the_end() -> None:
 
 
 def test_schemes_of_equal_scores_are_in_the_order_of_names() -> None:
-    records = parse_records([*trained("zz", 2.0, 2.5), *trained("alibi", 2.0, 2.5)])
+    records = sound([*trained("zz", 2.0, 2.5), *trained("alibi", 2.0, 2.5)])
     names = [row[1] for row in rank_table(records, "zz").rows]
     figure = draw_rank("zz", at_the_end(records, "zz")[1], "bits")
     drawn = [text.get_text()[3:] for text in figure.axes[0].get_yticklabels()]
@@ -493,7 +491,7 @@ def test_a_scheme_is_compared_at_the_longest_test_where_it_has_scores(
     for body in ended:
         body["rows"][0]["value"] = first
         body["rows"][1]["note"] = "not defined beyond 8"
-    records = parse_records([*ended, *trained("rope", 2.5, 3.0)])
+    records = sound([*ended, *trained("rope", 2.5, 3.0)])
     x, compared = at_the_end(records, "ended")
     table, end = rank_table(records, "ended"), 8 if first else 16
     assert x == end

@@ -11,7 +11,7 @@ from support.shown import refusal
 import posenc_compare as pc
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import load_records, parse_records
+from posenc_compare.records.load import load_records, sound
 from posenc_compare.records.selection import Selection, newest
 
 
@@ -113,7 +113,7 @@ def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_code_that_is_run_counts_where_a_newer_one_was_taken_back() -> None:
-    old, new, other = parse_records(
+    old, new, other = sound(
         [coded(1, code="a"), coded(2, code="b"), coded(3, code="c", label="alibi")]
     )
     assert newest([old, new, other]) == [new, other]
@@ -138,14 +138,14 @@ def test_a_sweep_of_options_names_code_that_was_edited_between(
         one["spec"]["scheme"] |= {"name": "mine", "options": some}
         records.append(one)
     warned: list[str] = []
-    labelled = label_settings(parse_records(records), warned.append)
+    labelled = label_settings(sound(records), warned.append)
     assert bool(warned) is differ
     assert all("[scheme_code=" in one.label for one in labelled) is differ
 
 
 def test_a_lost_record_of_newer_code_hides_no_result() -> None:
     lost = coded(2, code="b") | {"status": "lost", "rows": [], "error": "killed"}
-    records = parse_records([coded(1, code="a"), lost])
+    records = sound([coded(1, code="a"), lost])
     assert [one.status for one in newest(records)] == ["ok"]
 
 
@@ -233,14 +233,14 @@ def test_the_last_code_of_one_row_is_shown(
     changes: dict[str, Any], kept: int, reverse: bool
 ) -> None:
     records = [coded(1), coded(2, **changes)]
-    read = parse_records(records[::-1] if reverse else records)
+    read = sound(records[::-1] if reverse else records)
     found = newest(read)
     assert len(found) == kept
     assert read[0 if reverse else 1] in found
 
 
 def test_patterns_add_up_in_the_order_of_the_records() -> None:
-    records = parse_records([record("rope"), record("alibi"), record("nope")])
+    records = sound([record("rope"), record("alibi"), record("nope")])
     found = Selection(schemes="nope,r*").of(records, print)
     assert [one.label for one in found] == ["rope", "nope"]
 
@@ -255,7 +255,7 @@ def test_records_that_are_hidden_are_counted(labels: str, more: str) -> None:
         coded(2, label="a", code="a", seed=seed) for seed in (1, 2, 3)
     ]
     lines: list[str] = []
-    Selection().of(parse_records(records), lines.append)
+    Selection().of(sound(records), lines.append)
     (line,) = lines
     said = f"{len(labels)} records of other code are not shown: a, b, c, d, e{more}"
     assert line == said

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.records import curve, fact, labelled, record, row
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.load import parse_records
+from posenc_compare.records.load import sound
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.format import as_csv, csv_text
 from posenc_compare.show.frame import long_table, summary
@@ -212,14 +212,12 @@ def test_a_malformed_record_is_left_out_with_one_line(
     broken = record("broken")
     damage(broken)
     lines: list[str] = []
-    assert [r.label for r in parse_records([broken, record()], lines.append)] == [
-        "rope"
-    ]
+    assert [r.label for r in sound([broken, record()], lines.append)] == ["rope"]
     (line,) = lines
     assert line.startswith(f"record {broken['key']}: left out: ")
     assert line.isprintable()
     with pytest.warns(UserWarning, match="left out"):
-        parse_records([broken])
+        sound([broken])
 
 
 def nested(depth: int) -> list[Any]:

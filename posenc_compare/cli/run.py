@@ -124,14 +124,14 @@ def run_comparison(
         _show_plan(comparison, store, format)
         return 0
 
-    def read_records() -> "list[Record]":
+    def recorded() -> "list[Record]":
         return comparison.results(store, lambda _: None, arrays=False).records
 
-    known = read_records()
+    known = recorded()
     with progress(lambda new: scorecard([*known, *new])) as listen:
         stopped_by = comparison.compute(store, listen, tracker)
     if stopped_by and stopped_by != "fail_fast":
-        table = scorecard(read_records())
+        table = scorecard(recorded())
         if table and format not in NUMBERS:
             show_tables([table], format)
         say_stopped(comparison, store, stopped_by)

@@ -121,7 +121,7 @@ def _words(value: Iterable[Scalar]) -> str:
 def read_folder(folder: Path, warn: Warn, *, arrays: bool = True) -> list[Record]:
     """Return the sound records of a folder, with the labels of their schemes."""
     store = Store(folder)
-    records = parse_records(store.records(), warn, arrays=arrays)
+    records = sound(store.records(), warn, arrays=arrays)
     if store.damaged:
         some = ", ".join(store.damaged[:3]) + ", ..." * (len(store.damaged) > 3)
         warn(
@@ -140,7 +140,7 @@ def read_folder(folder: Path, warn: Warn, *, arrays: bool = True) -> list[Record
     return records
 
 
-def parse_records(
+def sound(
     bodies: Iterable[Body], warn: Warn = warnings.warn, *, arrays: bool = True
 ) -> list[Record]:
     """Return the records among what a store holds that have their shape, clean."""

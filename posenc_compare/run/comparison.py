@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.records.cells import Cell, setting_of
 from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import Warn, parse_records
+from posenc_compare.records.load import Warn, sound
 from posenc_compare.records.reuse import copy_records, find_records
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
@@ -122,7 +122,7 @@ class Comparison:
         from posenc_compare.show.results import Results
 
         found = (body for key in self.keys if (body := store.read(key)) is not None)
-        records = label_settings(parse_records(found, warn, arrays=arrays), warn)
+        records = label_settings(sound(found, warn, arrays=arrays), warn)
         return Results(records, store.folder)
 
 

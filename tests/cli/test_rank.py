@@ -16,7 +16,7 @@ from posenc_compare.cli import rank as command
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import without_settings
-from posenc_compare.records.load import parse_records, read_folder
+from posenc_compare.records.load import read_folder, sound
 from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import Comparison, compare
 from posenc_compare.settings.training import Training
@@ -213,7 +213,7 @@ def test_a_scheme_of_the_reference_competes_once(preset: str) -> None:
 
 
 def test_what_differs_from_the_reference_is_named() -> None:
-    (known,) = parse_records([curve("rope", [1.0, 2.0], task="language")])
+    (known,) = sound([curve("rope", [1.0, 2.0], task="language")])
     spec = replace(known.spec, graphics="NVIDIA H200", threads=8, modified="12345678")
     lines = command._differing([known], [replace(known, spec=spec)])
     assert lines == [
@@ -224,7 +224,7 @@ def test_what_differs_from_the_reference_is_named() -> None:
 
 
 def test_seeds_that_the_reference_lacks_are_refused() -> None:
-    known = parse_records([curve("rope", [1.0, 2.0], task="language", seed=3)])
+    known = sound([curve("rope", [1.0, 2.0], task="language", seed=3)])
     cells = [Cell(Variant("rope"), "extrapolation", Training(seed=4), 1)]
     with pytest.raises(ConfigError, match="those of the reference, 3 to 3, got 4 to 4"):
         command._check_seeds(known, cells)
@@ -237,10 +237,10 @@ def test_means_are_over_seeds_that_both_sides_have() -> None:
     untrained = record("mine", seed=0)
     # Another scheme of the same command is no reference.
     beside = [curve("too", [1.0, 2.0], task="language", seed=n) for n in (3, 9)]
-    records = parse_records([*own, *others, *beside, untrained])
+    records = sound([*own, *others, *beside, untrained])
     kept = command._of_common_seeds(records, "mine", ["mine", "too"])
     trained = [r.spec.seed for r in kept if r.measure == "extrapolation"]
     assert sorted(trained) == [2, 2, 3, 3, 3]
     assert len(kept) == 6
-    apart = parse_records([*own, *others[:2]])  # no common seed
+    apart = sound([*own, *others[:2]])  # no common seed
     assert command._of_common_seeds(apart, "mine", ["mine"]) == apart

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import parse_records
+from posenc_compare.records.load import sound
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.settings.canonical import Body
@@ -131,7 +131,7 @@ def labelled(
     arrays: bool = True,
 ) -> list[Record]:
     """Return what is shown of records: sound ones, whose labels name what differs."""
-    return label_settings(parse_records(records, arrays=arrays), say)
+    return label_settings(sound(records, arrays=arrays), say)
 
 
 def stored(folder: Path, records: list[dict[str, Any]]) -> Path:
