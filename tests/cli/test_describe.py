@@ -53,7 +53,7 @@ def test_entries_are_those_of_the_papers_named() -> None:
     keys = {key for named in NAMED.values() for key in named}
     keys |= {key for source in SOURCES.values() for key in ARXIV.findall(source)}
     assert "2309.00071" in keys
-    assert set(entries()) == keys
+    assert set(entries()) == keys, "write them into schemes/references.bib"
 
 
 @pytest.mark.parametrize("key", entries())
