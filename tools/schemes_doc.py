@@ -34,7 +34,10 @@ FAMILIES = {
     "contextual": "contextual: most depend on the content of tokens",
 }
 AROUND = "around another scheme"
-AXES = "two or three axes, for images and video"
+AXES = (
+    "two or three axes, for [grids](docs/start.md#on-a-grid), "
+    "[images](docs/tasks.md#images) and video"
+)
 
 
 def names() -> list[str]:
