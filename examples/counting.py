@@ -17,7 +17,7 @@ from torch import Tensor
 from posenc_compare import Geometry, Variant, create, register, register_task
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.tasks.counting import MODULUS, SYMBOLS, Counting
-from posenc_compare.tasks.drawn import Sequence
+from posenc_compare.tasks.random_task import Sequence
 
 ALIBI = Variant("alibi")
 

@@ -15,8 +15,7 @@ is quick. `attention` is the package of that name; the function is
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.3.0"
-"""Version of the package, which every record names."""
+from posenc_compare.version import __version__
 
 if TYPE_CHECKING:
     from posenc_compare import attention as attention

@@ -119,11 +119,11 @@ def resize_positions(
     first, rest = table[:prefix], table[prefix:]
     if isinstance(size, tuple):
         new, before = _sides("size", size), _grid(who, len(rest), old)
-        resized = _resized(rest, before, new, "bicubic", antialias=antialias)
+        resized = _resize(rest, before, new, "bicubic", antialias=antialias)
     else:
         check_whole("size", size, 1, LARGEST)
         before, new = (1, len(rest)), (1, size)
-        resized = _resized(rest, before, new, "bilinear", antialias=antialias)
+        resized = _resize(rest, before, new, "bilinear", antialias=antialias)
     return torch.cat([first, resized])
 
 
@@ -159,7 +159,7 @@ def resize_bias(
         old = (2 * height - 1, 2 * width - 1)
     before = _grid(who, rows, old)
     after = (2 * new[0] - 1, 2 * new[1] - 1)
-    return _resized(table, before, after, "bicubic", antialias=False)
+    return _resize(table, before, after, "bicubic", antialias=False)
 
 
 def _rows_of(who: str, table: Tensor) -> int:
@@ -194,7 +194,7 @@ def _grid(who: str, cells: int, sides: tuple[int, int] | None) -> tuple[int, int
     return found
 
 
-def _resized(
+def _resize(
     cells: Tensor,
     before: tuple[int, int],
     after: tuple[int, int],

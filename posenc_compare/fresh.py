@@ -7,9 +7,7 @@ Python starts with `-P`, and imports this package from its own path, installed o
 import sys
 from pathlib import Path
 
-import posenc_compare
-
-PLACE = Path(posenc_compare.__file__).resolve()
+PLACE = Path(__file__).with_name("__init__.py").resolve()
 BOOT = f"""
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("posenc_compare", {str(PLACE)!r})

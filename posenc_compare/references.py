@@ -18,7 +18,7 @@ def entries() -> dict[str, str]:
     return {found[1]: found[0] for found in ENTRY.finditer(text)}
 
 
-def cited(text: str) -> list[str]:
+def find_bibtex(text: str) -> list[str]:
     """Return the entries of the papers whose arXiv ids are in a text, each once."""
     known = entries()
     keys = dict.fromkeys(ARXIV.findall(text))

@@ -19,7 +19,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -27,11 +26,12 @@ from types import CodeType
 from typing import Any
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
+from posenc_compare.source.entry import Entry
 from posenc_compare.source.files import PLUGIN, file_of, forget, parse, read
 from posenc_compare.validate import check_text, hint
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-FEW = 24  # names that a message lists
+VALID_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+MOST_LISTED = 24  # names that a message lists
 LISTED = "(`posenc-compare list` shows all"
 _IMPORTED: list[tuple[str, Path, str]] = []  # plugins that are: module, file, origin
 _VARIABLES: dict[str, tuple[str | None, str | None]] = {}  # of plugins: before, now
@@ -41,33 +41,6 @@ _EXECUTED: dict[str, bytes] = {}  # text of each plugin file, by its module
 
 class DuplicateError(ConfigError):
     """A name that two modules declare."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One registered thing.
-
-    Attributes:
-        name: what the user types.
-        item: what is registered.
-        summary: first line of the docstring.
-        facts: keyword arguments of the decorator.
-        module: module that declares it.
-        definition: name of the class or function under the decorator.
-        origin: where the module comes from, as shown to the user.
-        path: source file of the module; None in a notebook.
-        given: module that was given as a plugin, and its file; else the module itself.
-    """
-
-    name: str
-    item: Any
-    summary: str
-    facts: dict[str, Any]
-    module: str
-    definition: str
-    origin: str
-    path: Path | None
-    given: tuple[str, Path]
 
 
 class Registry:
@@ -173,7 +146,7 @@ class Registry:
                 f"{self.broken[origin]}"
             )
         known = hint(name, self.entries())
-        if not known and len(self.entries()) <= FEW:
+        if not known and len(self.entries()) <= MOST_LISTED:
             known = f"; there are {', '.join(self.entries())}"
         raise ConfigError(
             f"unknown {self.kind} {name[:80]!r}{known} {LISTED}; `--plugin FILE` adds "
@@ -274,7 +247,7 @@ class Registry:
         return sorted(self._folder.glob("[!_]*.py"))
 
     def _import_built_in(self, name: str) -> None:
-        if NAME.fullmatch(name) and (self._folder / f"{name}.py").is_file():
+        if VALID_NAME.fullmatch(name) and (self._folder / f"{name}.py").is_file():
             importlib.import_module(f"{self.package}.{name}")
 
     @functools.cached_property
@@ -304,7 +277,7 @@ class Registry:
             self.broken[origin] = str(error).removeprefix(f"plugin {origin}: ")
 
     def _check_name(self, name: str, origin: str) -> None:
-        if not NAME.fullmatch(name):
+        if not VALID_NAME.fullmatch(name):
             raise ConfigError(
                 f"{self.kind} {name[:80]!r} of {origin}: a name must be 1 to 64 of the "
                 f"characters a-z 0-9 _ . - and begin with a letter or digit"

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def sent(x: Tensor, device: torch.device) -> Tensor:
+def to_device(x: Tensor, device: torch.device) -> Tensor:
     """Return a tensor on a device.
 
     The host would wait for all work of a GPU before a copy from memory that the system

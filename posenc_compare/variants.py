@@ -26,7 +26,7 @@ from posenc_compare.validate import check_choice, check_text, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 KINDS = (bool, int, float, str)
-DEEP = 8  # brackets inside one another
+MOST_BRACKETS = 8  # brackets inside one another
 Kind = type | UnionType  # of an option, as annotated; a `Literal` too
 Known = tuple[Kind, object]  # the kind of an option, and its default
 
@@ -50,7 +50,7 @@ class Variant:
     def __post_init__(self) -> None:
         known = option_types(self.name) if self.options else {}
         fitted = {
-            key: _fitted(self.name, key, value, known)
+            key: _convert(self.name, key, value, known)
             for key, value in self.options.items()
         }
         changed = {k: v for k, v in fitted.items() if v != known[k][1]}
@@ -179,12 +179,12 @@ def _names(tree: ast.stmt) -> set[str]:
     """Return the first arguments of `Variant` and `create`, but in defaults."""
     nodes = list(ast.walk(tree))
     signatures = [node for node in nodes if isinstance(node, ast.arguments)]
-    defaults = {id(value) for node in signatures for value in node.kw_defaults}
+    defaults = {value for node in signatures for value in node.kw_defaults}
     return {
         str(node.args[0].value)
         for node in nodes
         if isinstance(node, ast.Call)
-        and id(node) not in defaults
+        and node not in defaults
         and ast.unparse(node.func).split(".")[-1] in ("Variant", "create")
         and node.args
         and isinstance(node.args[0], ast.Constant)
@@ -218,14 +218,14 @@ def parse_variants(text: str) -> list[Variant]:
                 f"options must follow a colon and be separated by ;, as in "
                 f"rope:base=500;layout=half, got {part[:80]!r}"
             )
-        for name in _selected(pattern):
+        for name in _select(pattern):
             variants.append(Variant(name, _read_options(name, written)))
     if not variants:
         raise ConfigError("no scheme named; try `--schemes all`")
     return list({variant.label: variant for variant in variants}.values())
 
 
-def _selected(pattern: str) -> list[str]:
+def _select(pattern: str) -> list[str]:
     """Return the schemes that a name, family or glob stands for."""
     try:
         return SCHEMES.select(pattern)
@@ -249,9 +249,9 @@ def _split(text: str, sign: str) -> list[str]:
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
-        if depth > DEEP:
+        if depth > MOST_BRACKETS:
             raise ConfigError(
-                f"brackets must be at most {DEEP} deep, got {text[:80]!r}"
+                f"brackets must be at most {MOST_BRACKETS} deep, got {text[:80]!r}"
             )
         if depth < 0:
             break
@@ -288,7 +288,7 @@ def _read_options(name: str, written: str) -> dict[str, object]:
 
 
 def _read(text: str, kind: Kind) -> object:
-    """Turn text into a value of `kind`, or leave it for `_fitted` to refuse."""
+    """Turn text into a value of `kind`, or leave it for `_convert` to refuse."""
     if get_origin(kind) is Literal:
         return next((value for value in get_args(kind) if str(value) == text), text)
     if kind is bool:
@@ -298,7 +298,7 @@ def _read(text: str, kind: Kind) -> object:
     return number(text, kind) if kind is int or kind is float else text
 
 
-def _fitted(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
+def _convert(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
     """Return a value as its option has it: 1 for a float is 1.0."""
     if key not in known:
         none = "none; options are the parameters behind `*` in its `__init__`"
@@ -306,7 +306,7 @@ def _fitted(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
         raise ConfigError(f"{name}: no option {key[:80]!r}; it takes {takes}")
     kind = known[key][0]
     if kind is Variant:
-        return _fitted_inside(name, key, value)
+        return _convert_scheme(name, key, value)
     if kind is bool or get_origin(kind) is Literal:
         check_choice(f"{name}: {key}", value, get_args(kind) or (True, False))
         return value
@@ -321,7 +321,7 @@ def _fitted(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
     return value + 0.0 if kind is float else value  # -0.0 is 0.0 too
 
 
-def _fitted_inside(name: str, key: str, value: object) -> str:
+def _convert_scheme(name: str, key: str, value: object) -> str:
     """Return the label of the scheme that an option stands for."""
     label = value.label if isinstance(value, Variant) else value
     if not isinstance(label, str) or not label:

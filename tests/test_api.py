@@ -41,7 +41,10 @@ def test_the_package_imports_nothing() -> None:
         "import posenc_compare as pc; pc.__version__; dir(pc)\n"
         "print(*sorted(set(sys.modules) - before))"
     )
-    assert python("-c", code).stdout.split() == ["posenc_compare"]
+    assert python("-c", code).stdout.split() == [
+        "posenc_compare",
+        "posenc_compare.version",
+    ]
 
 
 @pytest.mark.parametrize("name", pc.EXPORTS)

@@ -26,7 +26,7 @@ LATER = {"buckets": 8, "max_distance": 12, "bidirectional": True}
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strided, "BLOCK", 16)  # 40 rows: two blocks and a half
+    monkeypatch.setattr(strided, "QUERIES", 16)  # 40 rows: two blocks and a half
     monkeypatch.setattr(strided, "BACKWARD_BLOCK", 12)  # three and a third
 
 
@@ -172,7 +172,7 @@ BIASED = ("offset_bias", "pair_bias", "scores", "weights", "values")
 def test_nothing_grows_with_the_square_of_the_length(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request, "ROWS", 8)
+    monkeypatch.setattr(request, "QUERIES", 8)
     scheme = make(name, heads=1).float()
     length = 1152 if name in ("fire", "dape") else 576  # 32 numbers for each pair
     q, k, v = normal(3, 1, 1, length, WIDTH).float()
@@ -187,7 +187,7 @@ def test_nothing_grows_with_the_square_of_the_length(
 def test_a_trained_bias_never_takes_a_tensor_of_all_pairs(
     causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strided, "BLOCK", 256)
+    monkeypatch.setattr(strided, "QUERIES", 256)
     monkeypatch.setattr(strided, "BACKWARD_BLOCK", 256)
     scheme, length = make("t5_bias", heads=1).float(), 4096
     q, k, v = (x.float().requires_grad_() for x in normal(3, 1, 1, length, WIDTH))
@@ -199,7 +199,7 @@ def test_a_trained_bias_never_takes_a_tensor_of_all_pairs(
         out.sum().backward()
     # A block of rows in float32, padded by its height: no more.
     assert largest.bytes <= 256 * (length + 256) * 4
-    monkeypatch.setattr(request, "ROWS", length)
+    monkeypatch.setattr(request, "QUERIES", length)
     with LargestStorage() as largest, torch.no_grad():
         attention(q, k, v, **given, path="dense")
     assert largest.bytes >= length * length * 4  # this watch can see one

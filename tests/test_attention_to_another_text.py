@@ -34,8 +34,8 @@ OWN_TEXT = "needs keys of the queries' own text, got .* another, .*; rope would 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "ROWS", 5)
-    monkeypatch.setattr(strided, "BLOCK", 4)
+    monkeypatch.setattr(request, "QUERIES", 5)
+    monkeypatch.setattr(strided, "QUERIES", 4)
     monkeypatch.setattr(strided, "BACKWARD_BLOCK", 3)
 
 

@@ -23,7 +23,7 @@ QUERIES, KEYS = 5, 16
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strided, "BLOCK", 2)
+    monkeypatch.setattr(strided, "QUERIES", 2)
     monkeypatch.setattr(strided, "BACKWARD_BLOCK", 3)
 
 
@@ -79,7 +79,7 @@ def test_blocks_of_rows_give_what_docs_say(monkeypatch: pytest.MonkeyPatch) -> N
         return [second[1], jvp(layer, (q,), (tangent,))[1], vmap(layer)(q[None])]
 
     whole = each()
-    monkeypatch.setattr(request, "ROWS", 2)
+    monkeypatch.setattr(request, "QUERIES", 2)
     torch.testing.assert_close(each(), whole, rtol=0, atol=1e-12)
     with pytest.raises(RuntimeError, match="saved tensor hooks"):
         grad(lambda x: layer(x).sum())(q)

@@ -12,7 +12,7 @@ import pytest
 from posenc_compare.errors import ConfigError
 from posenc_compare.run import devices
 from posenc_compare.run.devices import graphics, resolve_device
-from posenc_compare.run.machine import fitted
+from posenc_compare.run.machine import fit_to_machine
 from posenc_compare.settings.table import Work
 
 H200 = "NVIDIA H200"
@@ -101,7 +101,7 @@ def test_up_to_eight_workers_share_a_gpu(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
     cells: Any = [SimpleNamespace(setting=SimpleNamespace(device=d)) for d in devices]
-    assert fitted(Work(), cells).workers == workers
+    assert fit_to_machine(Work(), cells).workers == workers
 
 
 def test_the_miniature_is_trained_on_the_cpu(posenc, present: None) -> None:

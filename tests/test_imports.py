@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import posenc_compare
@@ -92,12 +93,21 @@ def test_every_folder_is_a_room() -> None:
 
 def test_rooms_import_one_way() -> None:
     wrong = {}
+    above = {*ROOMS, "testing", "__main__", ROOT.name} - {"source"}
     for module in FILES:
         inside = room(module)
         below = {**ROOMS, **FILES_BESIDE}.get(inside, set())
         others = {room(name) for name in own(module)} - {inside}
-        wrong[module] = others & ({*ROOMS, "testing", "__main__"} - below - {"source"})
+        wrong[module] = others & (above - below)
     assert not {module: rooms for module, rooms in wrong.items() if rooms}
+
+
+def test_no_room_or_file_beside_them_imports_one_above_it() -> None:
+    below: dict[str, set[str]] = {}
+    for module in FILES:
+        others = {room(name) for name in own(module)} - {room(module)}
+        below.setdefault(room(module), set()).update(others)
+    TopologicalSorter(below).prepare()  # raises CycleError
 
 
 def test_rooms_stand_in_one_order() -> None:

@@ -18,9 +18,9 @@ from posenc_compare.records.cells import Cell, entries_of
 from posenc_compare.registry import MEASURES, SCHEMES, TASKS
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
+from posenc_compare.source import closure
 from posenc_compare.source import files as sources
 from posenc_compare.source import plugin as plugin_source
-from posenc_compare.source import reached as reached_source
 from posenc_compare.source.own_code import own_code
 from posenc_compare.variants import Variant
 
@@ -119,7 +119,7 @@ ALIBI = TRAINED | {"alibi smoothness"}
 ROTARY, COPIED = {"rope smoothness", "mix smoothness"}, {"alibi copy", "alibi reverse"}
 STAR = "from math import *\n"
 OTHER_CLASS = "train.convolution import CanonA as AdamW, Still as groups"
-OTHER_HELPER = "bounds import bounded as slopes"
+OTHER_HELPER = "bounds import clamp_straight_through as slopes"
 OTHER_STEP = "torch.optim.adam import adam as adamw"
 TRAINER = ("train/trainer.py", "backward()", "backward(None)")
 CHECK = '        check_not_traced("attention")\n'
@@ -131,7 +131,8 @@ EDITS: dict[str, tuple[Edits, set[str]]] = {  # and the cells whose keys they mo
             (EVERYWHERE, "shared.slopes", "shared.steepness"),  # and the file
             (EVERYWHERE, "rotation_angles", "angles_of"),
             (ROPE, "Formula: ", "# Formula: "),
-            (ROPE, ", real=True", ""),
+            (ROPE, "    real=True,\n", ""),
+            (ROPE, 'checked="paper; ', 'checked="book; '),
         ],
         set(),
     ),
@@ -733,9 +734,9 @@ def test_installed_packages_do_not_count(
     (tmp_path / "target" / "other-1.dist-info").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "site-packages")
     path = tmp_path / place
-    monkeypatch.setattr(reached_source, "file_of", lambda name: path)
+    monkeypatch.setattr(closure, "file_of", lambda name: path)
     sources.forget()
-    assert reached_source.is_own(path.stem, frozenset()) is counts
+    assert closure.is_own(path.stem, frozenset()) is counts
     sources.forget()
 
 

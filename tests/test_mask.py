@@ -65,7 +65,7 @@ NEAR = {"rtol": 0, "atol": 1e-11}  # of gradients
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strided, "BLOCK", 4)
+    monkeypatch.setattr(strided, "QUERIES", 4)
     monkeypatch.setattr(strided, "BACKWARD_BLOCK", 3)
 
 
@@ -183,7 +183,7 @@ def test_every_path_honours_every_mask(
     unused = [grad is None for grad in wanted]
     assert unused == [False] * 3 + [name == "learned"] * (len(inputs) - 3)
     others = explain(q, k, v, **asked).others
-    monkeypatch.setattr(request, "ROWS", 6)
+    monkeypatch.setattr(request, "QUERIES", 6)
     for path in get_args(Path):
         if path not in trained_paths(name, mask, queries):
             assert others[path]
@@ -234,16 +234,16 @@ def test_blocks_of_rows_give_what_all_rows_give(
     of_each = Mask(window=3, segments=SEGMENTS)
     for mask, queries in ((of_each, 7), (whole_text, KEYS)):
         inputs, asked = leaves(queries), given(scheme, mask, queries)
-        monkeypatch.setattr(request, "ROWS", KEYS)
+        monkeypatch.setattr(request, "QUERIES", KEYS)
         whole = attention(*inputs, **asked, path="plain")
         learned = [*inputs, *(x for x in scheme.parameters() if x.requires_grad)]
         slopes = gradients(whole, learned)
-        monkeypatch.setattr(request, "ROWS", 6)
+        monkeypatch.setattr(request, "QUERIES", 6)
         for path in ("auto", "plain"):
             got = attention(*inputs, **asked, path=path)
             close(got, whole)
             torch.testing.assert_close(gradients(got, learned), slopes, **NEAR)
-        monkeypatch.setattr(plain, "ROWS", 3)  # of weights, where nothing learns
+        monkeypatch.setattr(plain, "QUERIES", 3)  # of weights, where nothing learns
         with torch.no_grad():
             close(attention(*inputs, **asked, path="plain"), whole)
 

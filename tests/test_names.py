@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import MEASURES, NAME, SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES, VALID_NAME
 from posenc_compare.schemes.rope import Rope
 from posenc_compare.settings.seeds import named_seeds, stream_seed
 from posenc_compare.validate import hint, near
@@ -56,7 +56,7 @@ def test_the_case_of_a_name_does_not_hide_it() -> None:
 def test_names_are_plain_or_refused(name: str) -> None:
     plain = name.isascii() and name == name.lower() and 0 < len(name) <= 64
     plain = plain and set(name) <= set(LETTERS + ".-") and name[0] not in "_.-"
-    assert bool(NAME.fullmatch(name)) == plain
+    assert bool(VALID_NAME.fullmatch(name)) == plain
     # No two names are one to a file system that folds case or composes marks.
     if plain:
         assert unicodedata.normalize("NFC", name) == name.casefold() == name

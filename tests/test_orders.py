@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.records import curve, labelled, record, row, windowed
 
-from posenc_compare.run.compute import rounded
+from posenc_compare.run.compute import round_array
 from posenc_compare.show.format import Cell, Table, as_markdown
 from posenc_compare.show.latex import as_latex
 from posenc_compare.show.report import report_html
@@ -76,7 +76,7 @@ def intervals(records: list[dict[str, Any]]) -> list[float]:
     return [cell.half_width or 0.0 for cell in cells if not isinstance(cell, str)]
 
 
-@pytest.mark.parametrize(("kept", "near"), [(list, 1e-6), (rounded, 1e-3)])
+@pytest.mark.parametrize(("kept", "near"), [(list, 1e-6), (round_array, 1e-3)])
 def test_an_interval_covers_the_documents_too(
     kept: Callable[[Any], Any], near: float
 ) -> None:

@@ -43,7 +43,7 @@ FLEX = ("nope", "alibi", "fire")  # without a bias, with one, and with one of pa
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "ROWS", 4)
+    monkeypatch.setattr(request, "QUERIES", 4)
 
 
 def make(name: str, dtype: torch.dtype = torch.float64, **options: Any) -> Scheme:

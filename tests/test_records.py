@@ -27,7 +27,7 @@ from posenc_compare.run import workers
 from posenc_compare.run.choices import Settings
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.compute import compute
-from posenc_compare.run.plan import in_shard, plan, shuffled
+from posenc_compare.run.plan import in_shard, plan, shuffle_cells
 from posenc_compare.run.provenance import provenance
 from posenc_compare.run.scheduler import Scheduler
 from posenc_compare.run.workers import Pool
@@ -260,12 +260,12 @@ def test_a_measure_of_one_seed_has_the_first_that_is_asked_for(
 ) -> None:
     settings = Settings(PROBE, (), tuple(seeds))
     asked = [Variant("rope")], ["portrait", "shift_error"], settings, 1
-    monkeypatch.setattr("posenc_compare.run.plan.MANY", 1 + len(seeds))
+    monkeypatch.setattr("posenc_compare.run.plan.MOST_CELLS", 1 + len(seeds))
     cells = plan(*asked)
     found = [(cell.measure, cell.setting.seed) for cell in cells]
     wanted = [("portrait", seeds[0]), *(("shift_error", seed) for seed in seeds)]
     assert sorted(found) == wanted
-    monkeypatch.setattr("posenc_compare.run.plan.MANY", len(seeds))
+    monkeypatch.setattr("posenc_compare.run.plan.MOST_CELLS", len(seeds))
     with pytest.raises(ConfigError, match=f"at most {len(seeds)} cells, got"):
         plan(*asked)
     fewer = replace(settings, probe_seeds=seeds[:1])  # than trainings have
@@ -292,7 +292,7 @@ def test_many_shards_hold_each_cell_once(count: int) -> None:
 def test_each_run_has_an_order_of_its_own_seed_by_seed() -> None:
     probes = [replace(CELL.setting, seed=seed) for seed in (1, 0)]
     cells = [replace(CELL, setting=p, threads=n) for p in probes for n in range(1, 31)]
-    one, other = shuffled(cells), shuffled(cells)
+    one, other = shuffle_cells(cells), shuffle_cells(cells)
     assert one != other  # so that runs which share a folder help each other
     for found in (one, other):
         assert [cell.setting.seed for cell in found] == [0] * 30 + [1] * 30

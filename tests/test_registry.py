@@ -25,6 +25,7 @@ GROUP = "posenc_compare.tests.schemes"
 FOLDER = Path(posenc_compare.schemes.__file__).parent
 NO_SCHEMES = {"__init__", "contract", "scheme", "wrapper"}
 BUILT_IN = {entry.name: entry.facts["family"] for entry in SCHEMES.built_in()}
+COMPARED = {"identities", "oracles", "checked"}
 
 PLUGIN = '''
 from posenc_compare.schemes import Scheme, register
@@ -96,7 +97,7 @@ def test_built_in_entries_and_their_facts() -> None:
         scheme = SCHEMES.get(entry.name)
         axes = {} if scheme.facts.axes == 1 else {"axes": scheme.facts.axes}
         facts = {"family": scheme.family, "source": scheme.source, **axes}
-        assert entry.facts == facts
+        assert {k: v for k, v in entry.facts.items() if k not in COMPARED} == facts
         assert scheme.name == entry.name
         assert entry.module == entry.origin == scheme.__module__
         assert entry.summary == (scheme.__doc__ or "").partition("\n")[0]

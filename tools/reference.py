@@ -1,8 +1,8 @@
 """Put the records of a run into the package, for `rank` to compare with.
 
-    python tools/reference.py NAME FOLDER...
+    python tools/reference.py ARCHIVE FOLDER...
 
-Folders are those of `run --preset NAME`. The scorecard's measures are kept, without
+Folders are those of `run --preset ARCHIVE`. The scorecard's measures are kept, without
 arrays, which tables do not need.
 """
 
@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from posenc_compare.cli.rank import MEASURES
+from posenc_compare.records.archive import ARCHIVE, pack_records
 from posenc_compare.records.files import write_file
-from posenc_compare.records.packed import NAME, packed
-from posenc_compare.records.store import Store, sealed
+from posenc_compare.records.store import Store, encode_record
 
 PLACE = Path(__file__).parent.parent / "posenc_compare" / "reference"
 
@@ -23,10 +23,10 @@ def main(name: str, folders: list[Path]) -> None:
     for body in (body for folder in folders for body in Store(folder).records()):
         key = body.pop("key")
         if body["spec"]["measure"]["name"] in MEASURES.split(","):
-            texts[key] = sealed({**body, "arrays": {}})
-    data = packed(texts)
+            texts[key] = encode_record({**body, "arrays": {}})
+    data = pack_records(texts)
     (PLACE / name).mkdir(parents=True, exist_ok=True)
-    write_file(PLACE / name / NAME, data)
+    write_file(PLACE / name / ARCHIVE, data)
     print(f"{len(texts)} records, {len(data)} bytes")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tabulate import tabulate
 
 from posenc_compare.cli.describe import facts_of
-from posenc_compare.references import ARXIV, cited
+from posenc_compare.references import ARXIV, find_bibtex
 from posenc_compare.registry import MEASURES, PLOTS, SCHEMES, TASKS, Entry, Registry
 from posenc_compare.schemes import Geometry
 from posenc_compare.settings.presets import default_text
@@ -144,7 +144,7 @@ def _scheme(entry: Entry, root: Path) -> str:
         **facts_of(built),
         **built.facts.known_faults,
     }
-    papers = cited(f"{built.source} {header} {scheme.__doc__}")
+    papers = find_bibtex(f"{built.source} {header} {scheme.__doc__}")
     bibtex = [f"```bibtex\n{paper}\n```" for paper in papers]
     parts = [
         title,

@@ -11,11 +11,11 @@ from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.contract import ask_draw, ask_positions
 from posenc_compare.schemes.scheme import (
     Scheme,
-    asserted,
+    assert_in_graph,
     position_ids,
     why_all_placed,
 )
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 SEEDS = 4  # of the draws that are compared; one alone may not show a difference
 
@@ -36,8 +36,8 @@ class Ids:
 
     def on(self, device: torch.device) -> "Ids":
         """Return them on a device."""
-        placed = None if self.placed is None else sent(self.placed, device)
-        return Ids(sent(self.positions, device), placed)
+        placed = None if self.placed is None else to_device(self.placed, device)
+        return Ids(to_device(self.positions, device), placed)
 
     def are_last_of(self, keys: "Ids") -> Tensor:
         """Return whether they are the ids of the last keys, as a scalar tensor."""
@@ -95,7 +95,7 @@ def checked_placed(placed: Tensor, batch: int, length: int, who: str) -> Tensor:
     )
 
 
-def filled(positions: Tensor, placed: Tensor, axes: int) -> Tensor:
+def fill_positions(positions: Tensor, placed: Tensor, axes: int) -> Tensor:
     """Return ids in which each token without a position has the id of one that has.
 
     So hooks compute with ids that they know. What they make of them is left out.
@@ -132,12 +132,14 @@ def check_apart(
 
     Args:
         scheme: that places tokens.
-        ids: `filled`, with the first id that a sequence has.
+        ids: `fill_positions`, with the first id that a sequence has.
         placed: `(..., seq)` bool.
         draws: whether the scheme is given a generator.
     """
     there = placed.to(ids.device)
-    if _others_move(scheme, filled(ids, there, scheme.facts.axes), there, draws):
+    if _others_move(
+        scheme, fill_positions(ids, there, scheme.facts.axes), there, draws
+    ):
         raise ConfigError(
             f"{scheme.name}: needs a position for every token, since it places each "
             f"by all ids, got placed; rope and rope_2d serve tokens without one"
@@ -195,7 +197,7 @@ def check_segments(
         if placed is not None:
             there = there & placed.to(ids.device)
         held = there.any(dim=-1)
-        own = filled(rows[held], there[held], scheme.facts.axes)
+        own = fill_positions(rows[held], there[held], scheme.facts.axes)
         if draws and (own == own[:, :1]).all():  # padding has no order
             continue
         if _others_move(scheme, rows[held], there[held], draws):
@@ -218,8 +220,8 @@ def _others_move(scheme: Scheme, ids: Tensor, there: Tensor, draws: bool) -> boo
     axes = scheme.facts.axes
     axis = -1 if axes == 1 else -2
     kept = there if axes == 1 else there[..., None]
-    flipped = filled(ids.flip(axis), there.flip(-1), axes).flip(axis)
-    cases = [filled(ids, there, axes), flipped]
+    flipped = fill_positions(ids.flip(axis), there.flip(-1), axes).flip(axis)
+    cases = [fill_positions(ids, there, axes), flipped]
     seeds = range(SEEDS) if draws else [None]
     for others, seed in itertools.product(cases, seeds):
         own, drawn = _placed_by(scheme, ids, seed)
@@ -250,7 +252,7 @@ def check_finite(positions: Tensor) -> None:
     if not positions.is_floating_point():
         return
     finite = positions.isfinite()
-    if asserted(finite, "attention: positions are not finite"):
+    if assert_in_graph(finite, "attention: positions are not finite"):
         return
     if not finite.all():
         wrong = positions[~finite][0].item()

@@ -13,7 +13,7 @@ from posenc_compare.attention.ids import (
     check_placed,
     checked_ids,
     checked_placed,
-    filled,
+    fill_positions,
 )
 from posenc_compare.attention.mask import Mask, check_mask
 from posenc_compare.errors import ConfigError, ShapeError
@@ -21,14 +21,14 @@ from posenc_compare.schemes.scheme import (
     Call,
     Scheme,
     Table,
-    asserted,
+    assert_in_graph,
     once,
     position_ids,
 )
 from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.source.files import OURS
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class Plan:
                 f"got {tuple(k.shape)}"
             )
         if k.shape[1] != heads and not serves_groups(scheme):
-            k = repeated(k, heads)
+            k = repeat_heads(k, heads)
         keys, mask = k.shape[2], self.mask
         _check_order(q, self.positions, scheme)
         sizes = (heads, head_dim)
@@ -206,7 +206,7 @@ class Plan:
         """Return a tensor on the device, moved once."""
         if given is None:
             return None
-        return self.once(lambda: sent(given, device), name, device)
+        return self.once(lambda: to_device(given, device), name, device)
 
     def _prefix(self, scheme: Scheme, batch: int, device: torch.device) -> int | Tensor:
         prefix = self.mask.prefix
@@ -223,7 +223,7 @@ class Plan:
                 f"attention: prefix must be one number or ({batch},), one for each "
                 f"sequence, got {tuple(prefix.shape)}"
             )
-        return self.once(lambda: sent(prefix, device), "prefix", device)
+        return self.once(lambda: to_device(prefix, device), "prefix", device)
 
     def _read_ids(
         self, batch: int, queries: int, keys: int, scheme: Scheme, device: torch.device
@@ -256,7 +256,7 @@ class Plan:
         if placed is None:
             placed = torch.ones(1, length, dtype=torch.bool, device=ids.device)
         placed = checked_placed(placed, batch, length, f"attention: {who}")
-        ids = filled(ids, placed, scheme.facts.axes)
+        ids = fill_positions(ids, placed, scheme.facts.axes)
         check_finite(ids)
         return Ids(ids, placed)
 
@@ -273,7 +273,7 @@ class Plan:
         another = "positions are not those of the last keys"
         alike = own.are_last_of(others)
         refused = self.mask.within_one_text or needs_own_text(scheme)
-        if refused and asserted(alike, f"attention: {another}"):
+        if refused and assert_in_graph(alike, f"attention: {another}"):
             return ""
         if self.mask.segments is None and torch.compiler.is_compiling():
             return ""  # a graph reads no ids, unless the output depends on the answer
@@ -292,7 +292,7 @@ class Plan:
             return None, None
         if own is None:
             own = _one_segment(segments).expand(-1, queries)
-        segments, own = sent(segments, device), sent(own.contiguous(), device)
+        segments, own = to_device(segments, device), to_device(own.contiguous(), device)
         known = segments.sort(dim=1).values
         place = torch.searchsorted(known, own).clamp(max=known.shape[1] - 1)
         blind = known.gather(1, place) != own
@@ -329,7 +329,7 @@ def _one_segment(segments: Tensor) -> Tensor:
     real = segments != 0
     number = segments.gather(1, real.long().argmax(dim=1, keepdim=True))
     one = (~real | (segments == number)).all()
-    if asserted(one, "attention: segments of another text have several numbers"):
+    if assert_in_graph(one, "attention: segments of another text have several numbers"):
         return number.where(number != 0, 1)
     found = "" if real.any() or not len(real) else "0 alone"
     if not one:
@@ -434,7 +434,7 @@ def serves_groups(scheme: Scheme) -> bool:
     return blind or turns_alike(scheme)
 
 
-def repeated(x: Tensor, heads: int) -> Tensor:
+def repeat_heads(x: Tensor, heads: int) -> Tensor:
     """Return `(batch, heads, key, ...)`, each head as often as queries share it."""
     return x.repeat_interleave(heads // x.shape[1], dim=1)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from posenc_compare.attention.plan import Plan, repeated
+from posenc_compare.attention.plan import Plan, repeat_heads
 from posenc_compare.errors import HookError, ShapeError
 from posenc_compare.schemes.contract import ask, ask_offsets, ask_scale, check_returned
 from posenc_compare.schemes.scheme import (
@@ -27,7 +27,7 @@ SPAN = 1 << 24  # offsets that one offset bias may be asked for
 SPARSE = 64  # offsets for each pair of tokens, above which only those there are asked
 PAIRS = 1 << 16  # real offsets that an offset bias is asked for at a time
 WHOLE_ROWS = ("scores", "weights", "values")  # hooks that see all logits of a row
-ROWS = 512  # queries at a time, where something is written for every pair
+QUERIES = 512  # queries at a time, where something is written for every pair
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Request:
             q = q.where(call.q_placed[:, None, :, None], call.q)
             k = k.where(call.k_placed[:, None, :, None], call.k)
         q, k = (_cast(scheme, x, v.dtype) for x in (q, k))
-        v = v if v.shape[1] == k.shape[1] else repeated(v, k.shape[1])
+        v = v if v.shape[1] == k.shape[1] else repeat_heads(v, k.shape[1])
         vector = _vector(scheme, plan, call)
         scale = ask_scale(scheme, call.q.shape[-1])
         return cls(scheme, plan, call, q, k, v, scale, vector)
@@ -101,7 +101,7 @@ class Request:
 
     def _bias(self) -> PairBias | None:
         if self.vector is not None:
-            offset = _gathered(self.vector, self.call)
+            offset = _as_pair_bias(self.vector, self.call)
         else:
             offset = _of_each_offset(self.scheme, self.call)
         parts = [part for part in (offset, _pairwise(self.scheme, self.call)) if part]
@@ -120,8 +120,8 @@ class Request:
         So what is written for every pair does not grow with the square of the length.
         """
         queries = self.call.sizes[0]
-        starts = range(0, queries, ROWS)
-        return [(start, min(start + ROWS, queries)) for start in starts]
+        starts = range(0, queries, QUERIES)
+        return [(start, min(start + QUERIES, queries)) for start in starts]
 
     def rows(self, start: int, stop: int) -> "Request":
         """Return the request of a block."""
@@ -164,7 +164,7 @@ class Request:
         if not self.grouped:
             return self.k, self.v
         heads = self.q.shape[1]
-        return repeated(self.k, heads), repeated(self.v, heads)
+        return repeat_heads(self.k, heads), repeat_heads(self.v, heads)
 
     def added(self) -> Tensor:
         """Return the bias of all pairs, `(batch or 1, heads, query, key)`."""
@@ -217,12 +217,14 @@ def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
     learns = any(parameter.requires_grad for parameter in scheme.parameters())
     own = "offset_bias" in scheme.asks_call or (learns and torch.is_grad_enabled())
     if own:
-        return _asked(scheme, plan, call)
+        return _call_offset_bias(scheme, plan, call)
     heads = call.q.shape[1]
-    return plan.once(lambda: _asked(scheme, plan, call), scheme, "vector", heads)
+    return plan.once(
+        lambda: _call_offset_bias(scheme, plan, call), scheme, "vector", heads
+    )
 
 
-def _asked(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
+def _call_offset_bias(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
     first, last = plan.offsets
     if last - first >= SPAN:
         raise ShapeError(
@@ -306,7 +308,7 @@ def _of_each_offset(scheme: Scheme, call: Call) -> PairBias | None:
     return lambda b, h, i, j: values[h, b, i, j]
 
 
-def _gathered(vector: OffsetVector, call: Call) -> PairBias:
+def _as_pair_bias(vector: OffsetVector, call: Call) -> PairBias:
     """Write an offset vector as a pair bias."""
     batch = call.q.shape[0]
     # Offsets count from `first`, which goes into a tensor: a number inside the

@@ -29,7 +29,7 @@ from posenc_compare.attention.ids import (
     check_placed,
     check_segments,
     checked_placed,
-    filled,
+    fill_positions,
 )
 from posenc_compare.attention.layer import Choice, Step, logits
 from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
@@ -37,7 +37,7 @@ from posenc_compare.attention.plan import Plan, check_crosses, check_not_traced
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.contract import ask, ask_draw, ask_positions, ask_state
 from posenc_compare.schemes.scheme import Call, Scheme, position_ids
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 BEFORE = ("positions", "draw", "embed")  # hooks that act before the first layer
 
@@ -192,12 +192,14 @@ class Session:
 
     def send(self, device: torch.device) -> None:
         """Move what the pass reads to a device; a CUDA graph reads nothing else."""
-        self.places = sent(self.places, device)
-        self.plan.positions = sent(self.plan.positions, device)
+        self.places = to_device(self.places, device)
+        self.plan.positions = to_device(self.plan.positions, device)
         if self.plan.placed is not None and self.plan.key_positions is None:
-            self.plan.placed = self.plan.key_placed = sent(self.plan.placed, device)
+            self.plan.placed = self.plan.key_placed = to_device(
+                self.plan.placed, device
+            )
         if self.plan.drawn is not None:
-            self.plan.drawn = sent(self.plan.drawn, device)
+            self.plan.drawn = to_device(self.plan.drawn, device)
 
     def _check_future(self, end: int) -> None:
         """Refuse a pass to `end` whose queries would see tokens that come later."""
@@ -226,13 +228,13 @@ class Session:
                 "with key_positions; Session(schemes, positions) would work"
             )
         self._embedded = True
-        places = sent(self._cut(self.places, self.start), tokens.device)
+        places = to_device(self._cut(self.places, self.start), tokens.device)
         with torch.autocast(tokens.device.type, enabled=False):
             embedded = ask(self.schemes[0], "embed", tokens, places)
         placed = self._cut_placed(self.start)
         if placed is None:
             return embedded
-        return embedded.where(sent(placed, tokens.device)[..., None], tokens)
+        return embedded.where(to_device(placed, tokens.device)[..., None], tokens)
 
     def attend(
         self,
@@ -344,7 +346,7 @@ class Session:
         who = "session: placed" if name == "positions" else "session: key_placed"
         batch = len(placed) if isinstance(placed, Tensor) and placed.dim() > 1 else 1
         rows = checked_placed(placed, batch, self._count(ids), who)
-        return filled(ids, placed, axes), rows
+        return fill_positions(ids, placed, axes), rows
 
     def _count(self, ids: Tensor) -> int:
         return ids.shape[self._axis]

@@ -15,8 +15,8 @@ from posenc_compare.validate import near
 
 SHIFTS = (1, 63, 64, 4096, 50_000)
 FAR = [0, 1, 2, 5, 9, 17, 40, 100, 200, 300]
-LONG = 8192  # that a scheme is built for; windows may be a share of it
-APART = LONG // FAR[-1]  # times as far, and still within that
+BUILD_LENGTH = 8192  # that a scheme is built for; windows may be a share of it
+APART = BUILD_LENGTH // FAR[-1]  # times as far, and still within that
 MANY_HEADS = 5
 REAL = 1e-12  # error at whole positions given as real numbers, in float64
 
@@ -176,7 +176,7 @@ NOT_RELATIVE = "(or `facts = Facts(relative=False)` in the class)"
 @check("C21", "depends on positions and tokens as it declares", reach=(2, 9, 300))
 def _declared_relations_hold(subject: Subject, reach: int) -> None:
     steps = torch.tensor(FAR) if reach > 9 else torch.arange(reach)
-    scheme = subject.build(LONG, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
+    scheme = subject.build(BUILD_LENGTH, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
     _expect_an_overridden_hook(scheme)
     layer = Layer(scheme)
     x, positions = tokens(len(steps), width=MANY_HEADS * DIM), subject.places(steps)
@@ -240,7 +240,7 @@ def _shifts(
     A fault may begin only beyond the length of a scheme, or only within it. So one
     scheme has a short length and one a long length. Undefined shifts are skipped.
     """
-    for length in (64, LONG):
+    for length in (64, BUILD_LENGTH):
         scheme = subject.build(length, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
         layer = Layer(scheme)
         axes = torch.arange(1, scheme.facts.axes + 1)  # each moves by another shift

@@ -11,7 +11,7 @@ from posenc_compare.attention import Session
 from posenc_compare.check.checks import ContractError, check, expect, expect_close
 from posenc_compare.check.harness import DIM, WIDTH, Layer, Subject, tokens
 
-LONG = 16_384  # positions; bfloat16 rounds many of them to the same number
+LAST_POSITION = 16_384  # positions; bfloat16 rounds many of them to the same number
 
 
 HALVES = (torch.bfloat16, torch.float16)
@@ -48,7 +48,7 @@ def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
     def output(x: Tensor, *_: Tensor) -> Tensor:
         return layer(x, positions)
 
-    hidden = _unregistered(scheme)
+    hidden = _unregistered_tensors(scheme)
     expect(not hidden, "trained tensors in nn.Parameter or ParameterList", hidden)
     try:
         torch.autograd.gradcheck(output, (x, *trained), fast_mode=True)
@@ -60,20 +60,20 @@ def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
         raise ContractError(f"expected equal gradients, got {first}{why}") from error
 
 
-def _unregistered(scheme: nn.Module) -> list[str]:
+def _unregistered_tensors(scheme: nn.Module) -> list[str]:
     """Return the attributes with trained tensors that no optimiser gets."""
-    known = {id(parameter) for parameter in scheme.parameters()}
+    known = {*scheme.parameters()}
     found = []
     for module in scheme.modules():
         for name, held in vars(module).items():
             parts = held.values() if isinstance(held, dict) else held
             for part in parts if isinstance(held, dict | list | tuple) else [held]:
                 own = part.parameters() if isinstance(part, nn.Module) else [part]
-                found += [name for x in own if _trained(x) and id(x) not in known]
+                found += [name for x in own if _is_trained(x) and x not in known]
     return found
 
 
-def _trained(x: object) -> bool:
+def _is_trained(x: object) -> bool:
     return isinstance(x, Tensor) and x.is_leaf and x.requires_grad
 
 
@@ -93,7 +93,7 @@ def _float32_is_accurate(subject: Subject, length: int) -> None:
 def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
     # bfloat16 rounds 15962 and 15966 to the same number. Arithmetic on positions in
     # bfloat16 would give both the same code.
-    layer, half = (Layer(subject.build(LONG, noise=0)) for _ in range(2))
+    layer, half = (Layer(subject.build(LAST_POSITION, noise=0)) for _ in range(2))
     half.scheme.bfloat16()
     bias, what = half.scheme.offset_bias(torch.arange(-1, 1)), "logits in bfloat16"
     if isinstance(bias, Tensor) and bias.dtype in HALVES:
@@ -103,10 +103,12 @@ def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
             layer.scheme.parameters(), half.scheme.parameters(), strict=True
         ):
             wide.copy_(rounded)
-    start = max(0, min(start, subject.limit(layer, LONG, torch.bfloat16) - 17))
+    start = max(0, min(start, subject.limit(layer, LAST_POSITION, torch.bfloat16) - 17))
     x = tokens(1).bfloat16().expand(2, 2, WIDTH)
     ids = (0, start, start + 12, start + 16)
-    places = torch.cat([subject.positions(1, start=i, length=LONG) for i in ids])
+    places = torch.cat(
+        [subject.positions(1, start=i, length=LAST_POSITION) for i in ids]
+    )
     _expect_no_half_precision(layer, places)
     for pair in ([0, 1], [1, 2], [1, 3], [2, 3]):
         exact, session = (Session(one.scheme, places[pair]) for one in (layer, half))

@@ -13,8 +13,8 @@ from posenc_compare.attention import Session
 from posenc_compare.check.checks import check, expect, expect_equal, expect_finite
 from posenc_compare.check.harness import DIM, HEADS, Layer, Subject, tokens
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.registry import NAME, SCHEMES
-from posenc_compare.schemes.contract import opened
+from posenc_compare.registry import SCHEMES, VALID_NAME
+from posenc_compare.schemes.contract import call_hook
 from posenc_compare.schemes.scheme import Scheme
 from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.variants import Variant, option_types, parse_variants
@@ -38,7 +38,7 @@ def _builds_with_defaults(subject: Subject, length: int) -> None:
 def _is_declared(subject: Subject) -> None:
     name = subject.variant.name
     entry = SCHEMES.entry(name)
-    expect(NAME.fullmatch(name), "a valid name", name)
+    expect(VALID_NAME.fullmatch(name), "a valid name", name)
     expect_equal(subject.scheme.name, name, "name")
     expect(entry.summary.endswith("."), "a docstring of one sentence", entry.summary)
     expect(subject.scheme.source, "a source", "none")
@@ -82,7 +82,7 @@ def _shapes_and_dtypes_are_kept(
     call = session.call(0, q, q, x=x)
     for hook, given in (("embed", x), ("query", q), ("key", q)):
         places = session.places if hook == "embed" else call.q_positions
-        got = opened(scheme, hook, given, places, call=call)
+        got = call_hook(scheme, hook, given, places, call=call)
         times = 1 if hook == "embed" else scheme.facts.widens
         shape = (*given.shape[:-1], times * given.shape[-1])
         expect_equal(got.shape, shape, f"shape of {hook}")

@@ -31,7 +31,7 @@ def _results_are_deterministic(subject: Subject) -> None:
         beyond = subject.positions(count, start=start, length=start + count)
         texts[f"that ends at position {start + count - 1}"] = tokens(count), beyond
     training = [Layer(subject.build(BUILT).train()) for _ in range(2)]
-    drawn = [layer(x, positions, generator=_seeded()) for layer in training]
+    drawn = [layer(x, positions, generator=_generator()) for layer in training]
     said = "the same bits of one seed (by `generator` alone)"
     expect(drawn[0].equal(drawn[1]), said, "others")
     for said, text in texts.items():
@@ -64,12 +64,12 @@ def _global_state_is_unchanged(subject: Subject) -> None:
     layer(x, positions)
     layer.logits(x, positions)
     layer.decode(x, positions, [4, 1, 1])
-    Layer(layer.scheme.train())(x, positions, generator=_seeded())
+    Layer(layer.scheme.train())(x, positions, generator=_generator())
     changed = changes(before)
     expect(not changed, "no change of the process", ", ".join(changed))
 
 
-def _seeded() -> torch.Generator:
+def _generator() -> torch.Generator:
     """Return a generator of what schemes draw for a pass."""
     return torch.Generator().manual_seed(1)
 
@@ -99,19 +99,19 @@ def _inputs_are_not_modified(
     scheme = subject.build().train(training).requires_grad_(False)
     layer = Layer(scheme)
     x, positions = tokens(7), subject.positions(7)
-    with _unchanged({"x": x, "positions": positions}):
-        drawing = _seeded() if training else None
+    with _expect_unchanged({"x": x, "positions": positions}):
+        drawing = _generator() if training else None
         session = Session(scheme, positions, generator=drawing)
         embedded, ids = session.embed(x).clone(), session.ids.clone()
     earlier = scheme.token_state(embedded[:, :past]) if past else None
-    with _unchanged({"x": embedded, "past": earlier}):
+    with _expect_unchanged({"x": embedded, "past": earlier}):
         state = scheme.token_state(embedded[:, past:], earlier)
     q, k, v = (layer.heads(embedded, role) for role in range(3))
     q, q_ids = q[:, :, past:], ids[past:].clone()
     segments = torch.tensor([[0, 0, 0, 1, 1, 1, 1]] * 2) if packed else None
     given = {"q": q, "k": k, "v": v, "positions": q_ids, "key_positions": ids}
     given |= {"segments": segments, "state": state, **dict(scheme.named_parameters())}
-    with _unchanged(given):
+    with _expect_unchanged(given):
         attention(
             q,
             k,
@@ -123,12 +123,12 @@ def _inputs_are_not_modified(
             state=state,
         )
     if not past:
-        with _unchanged(given):
+        with _expect_unchanged(given):
             attention_logits(q, k, scheme=scheme, positions=q_ids, state=state)
 
 
 @contextmanager
-def _unchanged(given: dict[str, Tensor | None]) -> Iterator[None]:
+def _expect_unchanged(given: dict[str, Tensor | None]) -> Iterator[None]:
     there = {name: tensor for name, tensor in given.items() if tensor is not None}
     before = {name: tensor.clone() for name, tensor in there.items()}
     yield

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from posenc_compare import __version__
 from posenc_compare.cli.check import check
 from posenc_compare.cli.console import say
 from posenc_compare.cli.describe import describe
@@ -34,6 +33,7 @@ from posenc_compare.cli.table import table
 from posenc_compare.errors import ConfigError, PosencError, StoreError
 from posenc_compare.settings.table import TABLE
 from posenc_compare.validate import hint, near
+from posenc_compare.version import __version__
 
 SYNONYMS: dict[str, str] = {"compare": "run", "train": "run", "benchmark": "cost"}
 CLOSED = "stdout: must take what is printed"

@@ -11,7 +11,7 @@ from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import TABLE, Work, parse_value
 from posenc_compare.validate import hint, read_regular
 
-LONG = 1 << 20  # bytes of such a file
+CONFIG_BYTES = 1 << 20  # bytes of such a file
 LISTED = "`posenc-compare describe settings` lists all"
 SETTING = re.compile(r",(?=\s*[A-Za-z][\w-]*\s*=)")  # the comma before another setting
 
@@ -77,7 +77,7 @@ def _read(
 ) -> tuple[Body, dict[str, str]]:
     """Return the values of a TOML file by name, and the place of each."""
     try:
-        text = read_regular(path, LONG).decode("utf-8-sig")
+        text = read_regular(path, CONFIG_BYTES).decode("utf-8-sig")
         read = tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         line = re.search(r"at line (\d+)", str(error))

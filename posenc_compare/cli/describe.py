@@ -11,7 +11,7 @@ from posenc_compare.cli.console import show, tell
 from posenc_compare.cli.options import Plugins
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.sanitize import one_line
-from posenc_compare.references import cited
+from posenc_compare.references import find_bibtex
 from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Entry, Registry
 from posenc_compare.settings.presets import default_text
 from posenc_compare.settings.table import GROUPS, TABLE, type_text
@@ -126,7 +126,7 @@ def _describe(entry: Entry, registry: Registry, label: str) -> None:
         value = YES_NO[value] if isinstance(value, bool) else value
         tell(f"{fact.replace('_', ' ').capitalize()}: {value}")
     if registry is SCHEMES:
-        for paper in cited(" ".join([thing.source, *texts])):
+        for paper in find_bibtex(" ".join([thing.source, *texts])):
             print()
             print(paper)
 

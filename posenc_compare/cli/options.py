@@ -141,6 +141,7 @@ def with_options(*names: str, **defaults: str) -> Callable[[Command], Command]:
             for name in names
         ]
         made = signature.replace(parameters=[*own, *made])
+        # Typer takes options from a signature alone, and these come from the table.
         command.__signature__ = made  # type: ignore[attr-defined]
         return command
 

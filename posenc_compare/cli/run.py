@@ -194,7 +194,7 @@ def _show_results(
 
 def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
     cells, todo = comparison.cells, comparison.missing(store)
-    held = comparison.held(store)
+    held = comparison.find_copies(store)
     body: list[list[Any]] = []
     for cell in cells:
         key = cell.key()

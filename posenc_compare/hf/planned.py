@@ -27,7 +27,7 @@ from posenc_compare.records.cells import Cell
 from posenc_compare.registry import add_plugin
 from posenc_compare.run.comparison import Comparison
 from posenc_compare.run.devices import resolve_device
-from posenc_compare.run.machine import fitted
+from posenc_compare.run.machine import fit_to_machine
 from posenc_compare.run.plan import graphics_of
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.checkpoint import Checkpoint, lengths_of
@@ -130,7 +130,7 @@ class _Plan:
             for variant, setting in pairs:
                 one, threads = replace(setting, seed=seed), self.work.threads
                 cells.append(Cell(variant, measure, one, threads, graphics_of(one)))
-        work, name = fitted(self.work, cells), f"{measure}-{self.place.stem}"
+        work, name = fit_to_machine(self.work, cells), f"{measure}-{self.place.stem}"
         return Comparison(cells, work, name=name, remarks=remarks)
 
     def remarks(self, longest: int, rules: str) -> tuple[str, ...]:

@@ -38,9 +38,9 @@ from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch, Task
-from posenc_compare.train.evaluation import by_place, counted, exact_match
+from posenc_compare.train.evaluation import by_place, exact_match, scores_that_count
 from posenc_compare.train.progress import Progress
-from posenc_compare.train.tested import Tests
+from posenc_compare.train.token_scores import Tests
 from posenc_compare.train.trainer import trainer_of
 
 
@@ -263,7 +263,7 @@ def _slide(
         batch = task.sliding(context, stride)
         if batch is None:
             return
-        found = counted(tests.run(batch, "sliding", schemes, progress), batch)
+        found = scores_that_count(tests.run(batch, "sliding", schemes, progress), batch)
         found = found.reshape(-1, setting.length * (setting.longest - 1))
         if whole:
             scores.sliding = found

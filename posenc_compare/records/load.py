@@ -44,7 +44,7 @@ def load_records(
         selection: of the records; without one, all of them.
     """
     folders = [folder] if isinstance(folder, Path) else folder
-    records = _merged(folders, warn, arrays=arrays)
+    records = _merge(folders, warn, arrays=arrays)
     if selection is not None:
         records = selection.of(records, warn)
     return label_settings(records, warn)
@@ -65,7 +65,7 @@ def load_by(
         Records by value, numbers in order. Labels name all other settings that differ,
         in whatever group, so that a label stands for the same setting in each.
     """
-    records = _merged(folders, warn, arrays=False)
+    records = _merge(folders, warn, arrays=False)
     trained = [record for record in records if record.spec.kind == "training"]
     if selection is not None:
         trained = selection.of(trained, warn)
@@ -92,7 +92,7 @@ def load_by(
     return {_words(value): groups[value] for value in order}
 
 
-def _merged(folders: Iterable[Path], warn: Warn, *, arrays: bool) -> list[Record]:
+def _merge(folders: Iterable[Path], warn: Warn, *, arrays: bool) -> list[Record]:
     """Return each cell of folders once; a result replaces a failure elsewhere.
 
     `warn` gets a line if folders have different results of a cell.

@@ -178,7 +178,7 @@ class Record:
             "error": self.error,
             "trace": list(self.trace),
             "quantities": {
-                name: _stored(quantity, self.views.get(name))
+                name: _quantity_facts(quantity, self.views.get(name))
                 for name, quantity in self.quantities.items()
             },
             "rows": [asdict(row) for row in self.rows],
@@ -228,7 +228,7 @@ def parse(value: object, kind: Any, where: str) -> Any:
         kind: a dataclass, or the annotation of a field of one.
         where: its name in messages.
     """
-    parts, origin, inner = _known(kind)
+    parts, origin, inner = _types_of(kind)
     if parts:
         body = parse(value, dict, where)
         made = {
@@ -258,7 +258,7 @@ def parse(value: object, kind: Any, where: str) -> Any:
 
 
 @cache
-def _known(kind: Any) -> tuple[dict[str, Any], Any, tuple[Any, ...]]:
+def _types_of(kind: Any) -> tuple[dict[str, Any], Any, tuple[Any, ...]]:
     """Return the types of the fields of a dataclass, or what an annotation holds."""
     parts = {one.name: one.type for one in fields(kind)} if is_dataclass(kind) else {}
     return parts, get_origin(kind), get_args(kind)
@@ -280,7 +280,7 @@ def _is_array(value: object) -> bool:
     return value is None or _is_number(value)
 
 
-def _stored(quantity: Quantity, view: View | None) -> dict[str, Json]:
+def _quantity_facts(quantity: Quantity, view: View | None) -> dict[str, Json]:
     """Return the facts of a quantity for a record; `repeatable` only where false."""
     headline: Json = None
     match view:

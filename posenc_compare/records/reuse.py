@@ -13,7 +13,7 @@ from posenc_compare.records.store import Store
 from posenc_compare.settings.canonical import Body
 
 
-def held_by(keys: Iterable[str], folders: Iterable[Path]) -> dict[str, Store]:
+def find_records(keys: Iterable[str], folders: Iterable[Path]) -> dict[str, Store]:
     """Return for each key that a folder has a sound record of the first such folder."""
     held: dict[str, Store] = {}
     left = list(keys)

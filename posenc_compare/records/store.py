@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from posenc_compare.errors import StoreError
+from posenc_compare.records.archive import ARCHIVE, pack_records, read_packed
 from posenc_compare.records.files import write_file
-from posenc_compare.records.packed import NAME, packed, read_packed
 from posenc_compare.settings.canonical import Body, canonical, parse_strictly, spec_key
 from posenc_compare.validate import check_folder, read_regular
 
 SCHEMA = 3
-LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
+RECORD_BYTES = 1 << 24  # the arrays of a wide probe take a few million
 RECORD = re.compile(r"[0-9a-f]{32}\.json")
-MANY = 64  # loose records that the folder of a finished run may hold
+MOST_LOOSE = 64  # loose records that the folder of a finished run may hold
 
 
 class Store:
@@ -43,7 +43,7 @@ class Store:
         self.folder = folder
         self.cells = folder / "cells"
         self.checkpoints = folder / "ckpt"
-        self.packed = folder / NAME
+        self.packed = folder / ARCHIVE
         self.files = files
         self.damaged: list[str] = []
         self._lines: tuple[tuple[int, ...], dict[str, bytes]] = ((), {})
@@ -77,7 +77,7 @@ class Store:
     def write(self, body: Body) -> str:
         """Write a record and return its key. The body holds the cell's `spec`."""
         key = spec_key(body["spec"])
-        self.put(key, sealed({"schema": SCHEMA, **body}))
+        self.put(key, encode_record({"schema": SCHEMA, **body}))
         return key
 
     def put(self, key: str, text: bytes) -> None:
@@ -87,7 +87,7 @@ class Store:
 
     def fits(self, body: Body) -> bool:
         """Return whether a record is short enough to be read again."""
-        return len(sealed({"schema": SCHEMA, **body})) <= LIMIT
+        return len(encode_record({"schema": SCHEMA, **body})) <= RECORD_BYTES
 
     def check(self) -> None:
         """Prove that the folder is there."""
@@ -106,9 +106,9 @@ class Store:
         """
         name = f"{key}.json"
         try:
-            text = read_regular(self.cells / name, LIMIT)
+            text = read_regular(self.cells / name, RECORD_BYTES)
         except FileNotFoundError:
-            name, text = f"{NAME} {key}", self.lines().get(key)
+            name, text = f"{ARCHIVE} {key}", self.lines().get(key)
         except (OSError, ValueError):
             text = b""  # it is there, and cannot be read
         if text is None:
@@ -155,7 +155,7 @@ class Store:
         """
         try:
             written = path.stat().st_ctime_ns
-            files = [*self.cells.glob("*.json"), *self.folder.glob(NAME)]
+            files = [*self.cells.glob("*.json"), *self.folder.glob(ARCHIVE)]
             return any(file.stat().st_ctime_ns >= written for file in files)
         except OSError:  # another run may move what was there
             return True
@@ -166,7 +166,7 @@ class Store:
         What cannot be packed stays loose, and so does everything while another process
         packs the folder.
         """
-        if len(list(self.cells.glob("*.json"))) >= MANY:
+        if len(list(self.cells.glob("*.json"))) >= MOST_LOOSE:
             with contextlib.suppress(StoreError):
                 self.pack()
 
@@ -185,12 +185,12 @@ class Store:
 
     def _pack(self) -> None:
         texts, damaged = read_packed(self.packed)
-        if NAME in damaged:
-            raise ValueError(f"a damaged {NAME}")
+        if ARCHIVE in damaged:
+            raise ValueError(f"a damaged {ARCHIVE}")
         for key in self.keys():
             if found := self.find(key):
                 texts[key] = found[0]
-        data = packed(texts)
+        data = pack_records(texts)
         write_file(self.packed, data, self.files)
         for key, text in texts.items():
             path = self.cells / f"{key}.json"
@@ -200,7 +200,7 @@ class Store:
                     path.unlink()
 
 
-def sealed(body: Body) -> bytes:
+def encode_record(body: Body) -> bytes:
     """Return the bytes of a record's file."""
     text = canonical(body)
     digest = hashlib.sha256(text).hexdigest().encode()
@@ -211,7 +211,7 @@ def _body(data: bytes, key: str) -> Body:
     """Return what the text of a record's file says."""
     body = parse_strictly(data)["body"]
     intact = (
-        data == sealed(body)  # every byte of it
+        data == encode_record(body)  # every byte of it
         and spec_key(body["spec"]) == key
         and body["schema"] == SCHEMA
         and "numbers" in body["spec"]  # version 0.1.0 wrote this schema without

@@ -40,7 +40,7 @@ class TensorBoard:
     """A folder for each cell; `tensorboard --logdir DIR/tensorboard` shows them."""
 
     def __init__(self, folder: Path) -> None:
-        self.module = _imported("torch.utils.tensorboard", "tensorboard")
+        self.module = _import("torch.utils.tensorboard", "tensorboard")
         self.folder = folder / "tensorboard"
 
     def start(self, cell: str, settings: dict[str, Scalar]) -> None:
@@ -61,7 +61,7 @@ class WandB:
     """A run of Weights & Biases for each cell; Trackio has the same functions."""
 
     def __init__(self, folder: Path, module: str = "wandb") -> None:
-        self.module = _imported(module, module)
+        self.module = _import(module, module)
         self.group = folder.resolve().name
 
     def start(self, cell: str, settings: dict[str, Scalar]) -> None:
@@ -79,7 +79,7 @@ class MLflow:
     """A run of MLflow for each cell; MLFLOW_TRACKING_URI says where."""
 
     def __init__(self, folder: Path) -> None:
-        self.module = _imported("mlflow", "mlflow")
+        self.module = _import("mlflow", "mlflow")
         self.module.set_experiment(PROJECT)
 
     def start(self, cell: str, settings: dict[str, Scalar]) -> None:
@@ -143,7 +143,7 @@ def track_record(tracker: Tracker, record: Record) -> None:
     tracker.finish()
 
 
-def _imported(module: str, extra: str) -> Any:
+def _import(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -20,15 +20,15 @@ from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.records.cells import Cell, setting_of
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import Warn, sound
-from posenc_compare.records.reuse import copy_records, held_by
+from posenc_compare.records.reuse import copy_records, find_records
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
 from posenc_compare.records.trackers import Tracker, track_record, tracker_of
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin, importing
 from posenc_compare.run.choices import Settings, settle
 from posenc_compare.run.cluster import check_engine, workers_of
-from posenc_compare.run.machine import fitted
-from posenc_compare.run.plan import axes_of, in_shard, missing, plan, shuffled
+from posenc_compare.run.machine import fit_to_machine
+from posenc_compare.run.plan import axes_of, in_shard, missing, plan, shuffle_cells
 from posenc_compare.run.scheduler import Event, Listener, Scheduler
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import TABLE, Choices, Work, with_arguments_of
@@ -68,10 +68,10 @@ class Comparison:
         """Return by key the cells that a run would compute."""
         return missing(self.cells, store, self.work.statuses())
 
-    def held(self, store: Store) -> dict[str, Store]:
+    def find_copies(self, store: Store) -> dict[str, Store]:
         """Return by key who holds a record that a run would copy."""
         folders = self.work.folders()
-        return held_by(self.missing(store), folders) if folders else {}
+        return find_records(self.missing(store), folders) if folders else {}
 
     def compute(
         self, store: Store, listen: Listener, tracker: Tracker | None = None
@@ -81,14 +81,14 @@ class Comparison:
         Returns:
             What stopped it: the name of a signal, `fail_fast`, or nothing.
         """
-        held = self.held(store)
+        held = self.find_copies(store)
         every = (*self.cells, *self.others)
         with closing(workers_of(self.work, every)) as pool:
             store.create()
             copy_records(held, store)
             own, help = self.missing(store), missing(self.others, store)
-            todo = [*shuffled(own.values()), *shuffled(help.values())]
-            listen = tracked(tracker, listen) if tracker else listen
+            todo = [*shuffle_cells(own.values()), *shuffle_cells(help.values())]
+            listen = with_tracker(tracker, listen) if tracker else listen
             run = Scheduler(todo, store, pool, self.work, listen)
             for line in self._notes(store, len(held), len(own), len(help)):
                 run.tell(line)
@@ -159,15 +159,15 @@ def plan_comparison(
         add_plugin(str(plugin))
     settings = settle(choices, work.device)
     variants, names, remarks = _fitting(schemes, measures, settings)
-    remarks += _unread(choices, settings.used_by(names))
+    remarks += _unread_settings(choices, settings.used_by(names))
     _check_files(variants, names)
     planned = plan(variants, names, settings, work.threads)
     cells = in_shard(planned, work.shard)
     work.folders()  # refuses what contradicts it
-    mine = {id(cell) for cell in cells}
-    others = [cell for cell in planned if id(cell) not in mine and not work.statuses()]
-    work = fitted(work, planned)
-    remarks += _tried(variants, names, settings)
+    keys = {cell.key() for cell in cells}
+    others = [] if work.statuses() else [c for c in planned if c.key() not in keys]
+    work = fit_to_machine(work, planned)
+    remarks += _try_schemes(variants, names, settings)
     return Comparison(cells, work, settings.name, tuple(remarks), tuple(others))
 
 
@@ -240,7 +240,7 @@ def compare(
     return results
 
 
-def tracked(tracker: Tracker, listen: Listener) -> Listener:
+def with_tracker(tracker: Tracker, listen: Listener) -> Listener:
     """Return a listener that also sends records to a tracker, until that fails once."""
     works = True
 
@@ -279,7 +279,7 @@ def _check_files(variants: list[Variant], measures: list[str]) -> None:
                 )
 
 
-def _tried(
+def _try_schemes(
     variants: list[Variant], measures: list[str], settings: Settings
 ) -> list[str]:
     """Refuse what a scheme refuses, and return a line for each that does nothing."""
@@ -341,7 +341,9 @@ def _fitting(
     return variants, chosen, remarks
 
 
-def _unread(choices: Iterable[str], used: list[ProbeSetting | Training]) -> list[str]:
+def _unread_settings(
+    choices: Iterable[str], used: list[ProbeSetting | Training]
+) -> list[str]:
     """Return a line on the settings that no chosen measure reads, if there are any."""
     trains, probes = (
         any(isinstance(one, kind) for one in used) for kind in (Training, ProbeSetting)

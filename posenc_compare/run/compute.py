@@ -62,11 +62,11 @@ def compute(cell: Cell, progress: Progress) -> Record:
     # is the process's: it goes back to torch's default.
     torch.set_flush_denormal(True)
     try:
-        record = _measured(record, cell, progress)
+        record = _with_result(record, cell, progress)
     except BaseException as problem:
         if problem is progress.checkpoints.raised:
             raise
-        record = _failed(record, problem, cell)
+        record = _with_failure(record, problem, cell)
     finally:
         torch.set_flush_denormal(False)
     ended = datetime.datetime.now(datetime.UTC)
@@ -82,7 +82,7 @@ def compute(cell: Cell, progress: Progress) -> Record:
     return replace(record, provenance={**facts, **provenance(cell)})
 
 
-def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
+def _with_result(record: Record, cell: Cell, progress: Progress) -> Record:
     """Return the record with the result of the measure."""
     measure: Measure = MEASURES.get(cell.measure)
     reads = cell.setting.reads_corpus
@@ -104,7 +104,7 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
         quantities={n: q for n, q in measure.quantities.items() if n in names},
         views={n: view for n, view in measure.views.items() if n in names},
         rows=tuple(_finite(row, cell.setting.dtype) for row in rows),
-        arrays={name: rounded(array) for name, array in result.arrays.items()},
+        arrays={name: round_array(array) for name, array in result.arrays.items()},
         corpus={**corpus},
     )
 
@@ -157,7 +157,7 @@ def _check_rows(rows: list[Row], measure: Measure) -> None:
         )
 
 
-def _failed(record: Record, problem: BaseException, cell: Cell) -> Record:
+def _with_failure(record: Record, problem: BaseException, cell: Cell) -> Record:
     """Return the record with an exception: status, message and last calls."""
     try:
         message = str(problem)
@@ -226,10 +226,10 @@ def _finite(row: Row, dtype: str) -> Row:
     raise NonFiniteError(f"{where} came out as {value}")
 
 
-def rounded(array: Array) -> Array:
+def round_array(array: Array) -> Array:
     """Keep five significant digits of nested lists that only plots read."""
     if isinstance(array, Sequence):
-        return [rounded(item) for item in array]
+        return [round_array(item) for item in array]
     if array is None or not math.isfinite(array):
         return None
     return float(f"{array:.5g}")

@@ -11,7 +11,7 @@ GIBI = 2**30
 ON_GPU = 8  # workers that share a GPU, each with half a GiB for torch's own needs
 
 
-def fitted(work: Work, cells: list[Cell]) -> Work:
+def fit_to_machine(work: Work, cells: list[Cell]) -> Work:
     """Return how to compute those cells: with workers and memory of this machine.
 
     A cluster has its own.

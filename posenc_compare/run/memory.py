@@ -23,7 +23,8 @@ def out_of_memory(problem: BaseException) -> bool:
             return True
         inner = vars(error).get("inner_exception")
         for other in (error.__cause__, error.__context__, inner):
-            if isinstance(other, BaseException) and id(other) not in map(id, found):
+            known = any(other is one for one in found)
+            if isinstance(other, BaseException) and not known:
                 found.append(other)
     return False
 

@@ -14,11 +14,11 @@ from posenc_compare.run.devices import graphics
 from posenc_compare.settings.setting import Setting
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import load_corpus
-from posenc_compare.tasks.drawn import check_length
+from posenc_compare.tasks.random_task import check_length
 from posenc_compare.validate import check_text
 from posenc_compare.variants import Variant
 
-MANY = 100_000  # cells that nobody plans by intention
+MOST_CELLS = 100_000  # cells that nobody plans by intention
 SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 
@@ -30,7 +30,7 @@ def plan(
 ) -> list[Cell]:
     """Return the cells of a comparison, those of one seed together.
 
-    More than `MANY` cells are refused.
+    More than `MOST_CELLS` cells are refused.
     """
     used = settings.used_by(measures)
     fitting = {s: [v for v in variants if s.takes(axes_of(v))] for s in used}
@@ -41,9 +41,9 @@ def plan(
         if setting.kind == setting_of(name).kind
     ]
     count = sum(len(fitting[setting]) * len(seeds) for _, setting, seeds in parts)
-    if count > MANY:
+    if count > MOST_CELLS:
         raise ConfigError(
-            f"the comparison must have at most {MANY} cells, got {count}: "
+            f"the comparison must have at most {MOST_CELLS} cells, got {count}: "
             f"{len(variants)} variants, {len(measures)} measures, "
             f"{len(settings.trainings)} tasks, {len(settings.seeds)} seeds"
         )
@@ -108,7 +108,7 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
     return [cell for cell in cells if int(cell.key(), 16) % count == mine - 1]
 
 
-def shuffled(cells: Iterable[Cell]) -> list[Cell]:
+def shuffle_cells(cells: Iterable[Cell]) -> list[Cell]:
     """Return the cells seed by seed, the quick kinds of a seed first.
 
     The rest of the order is this run's own: runs that share a folder then seldom

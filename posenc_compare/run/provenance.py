@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-import posenc_compare
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.record import Facts
 from posenc_compare.registry import SCHEMES
+from posenc_compare.source.edits import PACKAGE
+from posenc_compare.version import __version__
 
-PACKAGE = Path(posenc_compare.__file__).parent
 SWITCHES = (
     "ATEN_CPU_CAPABILITY",
     "DNNL_DEFAULT_FPMATH_MODE",
@@ -64,7 +64,7 @@ def place() -> Facts:
     """
     return {
         **_git(),
-        "posenc_compare": posenc_compare.__version__,
+        "posenc_compare": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -122,12 +122,12 @@ def _graphics() -> Facts:
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
         "driver": " ".join(_lines("/proc/driver/nvidia/version")[:1]),
-        "tf32_matmul": _allowed(torch.backends.cuda.matmul),
-        "tf32_cudnn": _allowed(torch.backends.cudnn),
+        "tf32_matmul": _allows_tf32(torch.backends.cuda.matmul),
+        "tf32_cudnn": _allows_tf32(torch.backends.cudnn),
     }
 
 
-def _allowed(backend: Any) -> bool | str:
+def _allows_tf32(backend: Any) -> bool | str:
     """Return whether TF32 is allowed."""
     try:
         return backend.allow_tf32

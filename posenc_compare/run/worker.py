@@ -191,7 +191,7 @@ def _answer(request: Body, done: Any) -> Body:
             load(module, Path(path), origin)
         cell = _cell(request)
         if cell.key() != request["key"]:
-            return _changed(request)
+            return _code_changed(request)
     except PosencError as error:
         return {"refused": str(error)}
     code, before = _files(cell), set(sys.modules)
@@ -206,11 +206,11 @@ def _answer(request: Body, done: Any) -> Body:
     if code & {getattr(module, "__file__", None) for module in late}:
         forget()
         if cell.key() != request["key"]:
-            return _changed(request)
+            return _code_changed(request)
     return {"record": record.to_json()}
 
 
-def _changed(request: Body) -> Body:
+def _code_changed(request: Body) -> Body:
     """Return the answer of a cell whose code is not the one that was planned."""
     names = [Path(origin).name for _, _, origin in request["plugins"]]
     what = ", ".join(names) or OURS

@@ -78,9 +78,9 @@ class Worker:
             message = self.connection.recv()
         except (EOFError, OSError):  # the process is dead
             self.kill()
-            return self._ended(self.process.returncode)
+            return self._end(self.process.returncode)
         if isinstance(message, dict):
-            return self._ended(**message)
+            return self._end(**message)
         self._limit = self._timeout
         return message
 
@@ -118,7 +118,7 @@ class Worker:
         self.connection.close()
         self.output.close()
 
-    def _ended(
+    def _end(
         self, code: int, answer: bytes = b"", peak: int = 0, last: bool = True
     ) -> End:
         printed = self._lines()

@@ -20,11 +20,17 @@ from torch import Tensor
 
 from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.slopes import slopes
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 
 @register(
-    "alibi", family="bias", source="Press et al. 2022, arXiv:2108.12409", real=True
+    "alibi",
+    family="bias",
+    source="Press et al. 2022, arXiv:2108.12409",
+    real=True,
+    identities="slopes of the paper",
+    oracles="transformers 1e-7, x-transformers 6e-8, attn-gym 1e-7",
+    checked="paper, authors' code",
 )
 class Alibi(Scheme):
     """Subtract `slope * distance` from every logit. Has no parameters.
@@ -46,5 +52,7 @@ class Alibi(Scheme):
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         distance = -offsets if self.facts.causal_only else offsets.abs()
-        slope = sent(torch.tensor(self.slopes, dtype=torch.float64), offsets.device)
+        slope = to_device(
+            torch.tensor(self.slopes, dtype=torch.float64), offsets.device
+        )
         return -slope[:, None] * distance

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from posenc_compare.schemes.scheme import Call, Geometry, PairBias, Scheme, register
 from posenc_compare.schemes.shared.slopes import slopes
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 METRICS = {
     "l2": torch.hypot,
@@ -31,6 +31,7 @@ METRICS = {
     source="Fuller et al. 2023, arXiv:2311.00566",
     axes=2,
     real=True,
+    checked="authors' code",
 )
 class Alibi2d(Scheme):
     """Subtract `slope * distance` in the plane from every logit. Has no parameters.
@@ -49,7 +50,7 @@ class Alibi2d(Scheme):
 
     def pair_bias(self, call: Call) -> PairBias:
         batch = call.q.shape[0]
-        slope = sent(torch.tensor(self.slopes, dtype=torch.float64), call.q.device)
+        slope = to_device(torch.tensor(self.slopes, dtype=torch.float64), call.q.device)
         measure = METRICS[self.metric]
         q_rows, q_columns = call.q_positions.double().expand(batch, -1, -1).unbind(-1)
         k_rows, k_columns = call.k_positions.double().expand(batch, -1, -1).unbind(-1)

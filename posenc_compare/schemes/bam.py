@@ -22,10 +22,17 @@ LEAST = 1e-5  # keeps the gradient of the exponent finite where the distance is 
 
 
 @register(
-    "bam", family="bias", source="Bianchessi et al. 2025, arXiv:2505.22842", real=True
+    "bam",
+    family="bias",
+    source="Bianchessi et al. 2025, arXiv:2505.22842",
+    real=True,
+    identities="starts as `alibi` up to a constant; equals `nope` with exponent 0",
+    checked="authors' code, paper not opened",
 )
 class Bam(Scheme):
-    """Subtract `exp(factor) * distance ** exponent`. Two or three parameters per head.
+    """Subtract `exp(factor) * distance ** exponent`.
+
+    `2 * heads` parameters, or three per head with a location.
 
     Args:
         geometry: `heads` numbers of each kind.

@@ -43,10 +43,18 @@ from posenc_compare.schemes.shared.rotation import (
     rotation_table,
 )
 from posenc_compare.schemes.shared.slopes import slopes
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 
-@register("bilevel", family="rotary", source="He et al. 2024, arXiv:2401.16421", axes=2)
+@register(
+    "bilevel",
+    family="rotary",
+    source="He et al. 2024, arXiv:2401.16421",
+    axes=2,
+    identities="in the layers it is `rope:layout=half` or `alibi` of the segments; "
+    "places change no logit",
+    checked="authors' code, and the beginning of the paper",
+)
 class Bilevel(Scheme):
     """Add a vector per place in a segment; RoPE or ALiBi between segments.
 
@@ -128,7 +136,7 @@ class Bilevel(Scheme):
         if self.turns:
             return None
         batch = call.q.shape[0]
-        slope = sent(torch.tensor(self.slopes, dtype=torch.float64), call.q.device)
+        slope = to_device(torch.tensor(self.slopes, dtype=torch.float64), call.q.device)
         queries = call.q_positions[..., 0].expand(batch, -1)
         keys = call.k_positions[..., 0].expand(batch, -1)
         return lambda b, h, i, j: -slope[h] * (queries[b, i] - keys[b, j]).abs()

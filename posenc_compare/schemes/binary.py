@@ -15,7 +15,13 @@ from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.scheme import Geometry, Scheme, check_positions, register
 
 
-@register("binary", family="absolute", source="no primary source")
+@register(
+    "binary",
+    family="absolute",
+    source="no primary source",
+    identities="every position has a code of its own",
+    checked="no paper: textbooks",
+)
 class Binary(Scheme):
     """Add the binary digits of the position. Has no parameters.
 

@@ -9,8 +9,7 @@ Source: Veisi et al. 2025, arXiv:2507.23083, section 2, from a copy of the text;
 was found.
 Start: the paper writes no c, and says that RoPE is where training begins, which no W
 gives alone. So W starts at 0, and c is trained from where f is the ratio of RoPE's
-frequencies (`start=rope`); without c (`start=half`) f is 0.59 at first. That this is
-what the authors did is unverified.
+frequencies (`start=rope`); without c (`start=half`) f is 0.59 at first.
 Pairs count from 0, as RoPE's do; then the first turns by one radian a token, whatever
 the tokens say.
 Convention: only the order of the tokens is used, no position ids.
@@ -35,7 +34,13 @@ from posenc_compare.schemes.shared.rotation import (
 )
 
 
-@register("ca_rope", family="contextual", source="Veisi et al. 2025, arXiv:2507.23083")
+@register(
+    "ca_rope",
+    family="contextual",
+    source="Veisi et al. 2025, arXiv:2507.23083",
+    identities="starts as `rope`",
+    checked="paper (a copy of its text); no code was found; unverified: the start",
+)
 class CaRope(Scheme):
     """Rotate queries and keys by phases that accumulate over the tokens so far.
 

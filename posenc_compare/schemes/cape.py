@@ -34,7 +34,10 @@ STEPS = 1 << 16  # per position
 
 
 @register(
-    "cape", family="absolute", source="Likhomanenko et al. 2021, arXiv:2106.03143"
+    "cape",
+    family="absolute",
+    source="Likhomanenko et al. 2021, arXiv:2106.03143",
+    checked="paper's listing; ranges of a port",
 )
 class Cape(Wrapper):
     """Add sinusoids of positions that are augmented in training. Has no parameters.

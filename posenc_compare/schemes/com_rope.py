@@ -18,7 +18,7 @@ code. Each layer and head has a P for each block.
 Disagreement: the readme writes one a and one b; the code has those of each block, and
 all heads share them.
 Block: the code's default is 2, which makes both kinds RoPE at trained frequencies. Here
-it is 8, as in LieRE; that of the published results is unverified.
+it is 8, as in LieRE.
 """
 
 from typing import Literal
@@ -37,11 +37,15 @@ from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
     source="Yu et al. 2025, arXiv:2506.03737",
     axes=2,
     real=True,
+    identities="its generators commute; equals `nope` with zero generators",
+    checked="authors' code, and the abstract of the paper; unverified: the block size "
+    "of the published results",
 )
 class ComRope(TurnedBlocks):
     """Rotate blocks of channels by trained matrices that commute.
 
-    `heads * head_dim * block` parameters, and `2 * head_dim / block` more of kind ld.
+    `heads * head_dim * block + 2 * head_dim / block` parameters; with kind=ap, the
+    first term alone.
 
     Args:
         geometry: `head_dim` channels are turned, those of ap in two equal halves.

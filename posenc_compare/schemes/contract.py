@@ -35,7 +35,7 @@ def schemes_for_length(
     return {name: [of.get(name, own) for own, of in pairs] for name in names}
 
 
-def opened(scheme: Scheme, hook: str, *given: Tensor, call: Call | None) -> Any:
+def call_hook(scheme: Scheme, hook: str, *given: Tensor, call: Call | None) -> Any:
     """Return what a hook returns, which is given the call if it asks for it."""
     more = (call,) if hook in scheme.asks_call else ()
     try:
@@ -51,7 +51,7 @@ def ask(
 
     Queries and keys have as many times more channels as the facts of the scheme say.
     """
-    got = opened(scheme, hook, x, positions, call=call)
+    got = call_hook(scheme, hook, x, positions, call=call)
     times = 1 if hook == "embed" else scheme.facts.widens
     check_returned(scheme, hook, got, (*x.shape[:-1], times * x.shape[-1]), x)
     fault = ""
@@ -69,7 +69,7 @@ def ask_offsets(
     scheme: Scheme, offsets: Tensor, heads: int, call: Call | None = None
 ) -> Tensor | None:
     """Return the offset bias `(heads, offset)`, or None."""
-    values = opened(scheme, "offset_bias", offsets, call=call)
+    values = call_hook(scheme, "offset_bias", offsets, call=call)
     if values is not None:
         shape = (heads, len(offsets))
         like = offsets.float() if offsets.is_floating_point() else offsets
@@ -86,7 +86,7 @@ def ask_scale(scheme: Scheme, head_dim: int) -> float:
         and 0 < got < math.inf
     ):
         return got
-    raise _refused(scheme, "scale", "a finite positive number", got)
+    raise _hook_error(scheme, "scale", "a finite positive number", got)
 
 
 def ask_positions(
@@ -97,7 +97,7 @@ def ask_positions(
     if isinstance(got, Tensor) and got.shape == ids.shape:
         if not got.is_complex() and got.dtype != torch.bool:
             return got
-    raise _refused(scheme, "positions", f"{tuple(ids.shape)}", got)
+    raise _hook_error(scheme, "positions", f"{tuple(ids.shape)}", got)
 
 
 def ask_draw(
@@ -107,7 +107,7 @@ def ask_draw(
     got: object = scheme.draw(ids, generator)
     if got is None or isinstance(got, Tensor):
         return got
-    raise _refused(scheme, "draw", "a tensor or None", got)
+    raise _hook_error(scheme, "draw", "a tensor or None", got)
 
 
 def ask_state(
@@ -118,10 +118,10 @@ def ask_state(
     if got is None or (isinstance(got, Tensor) and got.shape[:2] == (len(x), keys)):
         return got
     wanted = f"({len(x)}, {keys}, ...) or None"
-    raise _refused(scheme, "token_state", wanted, got)
+    raise _hook_error(scheme, "token_state", wanted, got)
 
 
-def _refused(scheme: Scheme, hook: str, wanted: str, got: object) -> HookError:
+def _hook_error(scheme: Scheme, hook: str, wanted: str, got: object) -> HookError:
     """Return the error of a hook that returned anything else."""
     if isinstance(got, Tensor):
         found = f"{tuple(got.shape)} of {got.dtype}"

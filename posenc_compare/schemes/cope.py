@@ -20,7 +20,14 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, register
 
 
-@register("cope", family="contextual", source="Golovneva et al. 2024, arXiv:2405.18719")
+@register(
+    "cope",
+    family="contextual",
+    source="Golovneva et al. 2024, arXiv:2405.18719",
+    identities="starts as `nope`",
+    oracles="x-transformers 7e-8",
+    checked="paper, authors' code; they differ, see `scaled`",
+)
 class Cope(Scheme):
     """Look up a trained vector at the number of gates open from key to query.
 

@@ -37,7 +37,12 @@ ROWS = 256  # queries that the network serves at once, which bounds its memory
 
 
 @register(
-    "dape", family="contextual", source="Zheng et al. 2024, arXiv:2405.14722", real=True
+    "dape",
+    family="contextual",
+    source="Zheng et al. 2024, arXiv:2405.14722",
+    real=True,
+    identities="equals its base scheme if the network outputs 0",
+    checked="paper, authors' code",
 )
 class Dape(Scheme):
     """Correct another scheme's bias by a network of the logits of all heads.

@@ -32,12 +32,12 @@ from posenc_compare.schemes.scheme import (
     Published,
     Scheme,
     WholeBias,
-    picked,
+    gather_bias,
     register,
 )
 from posenc_compare.schemes.shared.distinct import distinct
 from posenc_compare.schemes.shared.layers import apply_wide
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 STD = 0.02  # of all initial values
 
@@ -60,7 +60,14 @@ def bucket_edges(buckets: int, reach: int) -> list[int]:
     return edges
 
 
-@register("deberta", family="contextual", source="He et al. 2020, arXiv:2006.03654")
+@register(
+    "deberta",
+    family="contextual",
+    source="He et al. 2020, arXiv:2006.03654",
+    identities="buckets equal exact fractions",
+    oracles="transformers 2e-7",
+    checked="paper, authors' code; they differ, see `p2c_index`",
+)
 class Deberta(Scheme):
     """Compare queries, and keys, with trained vectors of the clipped distance.
 
@@ -112,7 +119,7 @@ class Deberta(Scheme):
         """Return the row of the table for every distance (query minus key)."""
         steps = distances
         if self.edges:
-            edges = sent(torch.tensor(self.edges), distances.device)
+            edges = to_device(torch.tensor(self.edges), distances.device)
             steps = torch.bucketize(distances.abs(), edges) * distances.sign()
         return (steps + self.span).clamp(0, 2 * self.span - 1)
 
@@ -121,7 +128,7 @@ class Deberta(Scheme):
         to_row = self._products(call.q, used, self.to_keys)
         used, column = self._looked_up(call, 1 if self.p2c_index == "code" else -1)
         to_column = self._products(call.k, used, self.to_queries)
-        on_q, on_k = picked(to_row, row), picked(to_column, column.mT)
+        on_q, on_k = gather_bias(to_row, row), gather_bias(to_column, column.mT)
         of_q, of_k = on_q.one, on_k.one
         return WholeBias(
             lambda b, h, i, j: of_q(b, h, i, j) + of_k(b, h, j, i),

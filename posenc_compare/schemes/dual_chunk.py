@@ -35,7 +35,14 @@ from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 
-@register("dual_chunk", family="rotary", source="An et al. 2024, arXiv:2402.17463")
+@register(
+    "dual_chunk",
+    family="rotary",
+    source="An et al. 2024, arXiv:2402.17463",
+    identities="equals `rope` within one chunk; is not relative; reads no distance "
+    "beyond the training length, for training lengths of 4 and more",
+    checked="paper, authors' code; they differ, see `far`",
+)
 class DualChunk(Wrapper):
     """Rotate by the relative position within chunks. Has no parameters.
 

@@ -25,12 +25,18 @@ from posenc_compare.schemes.scheme import (
     Facts,
     Geometry,
     Scheme,
-    asserted,
+    assert_in_graph,
     register,
 )
 
 
-@register("erpe", family="contextual", source="Foumani et al. 2023, arXiv:2305.16642")
+@register(
+    "erpe",
+    family="contextual",
+    source="Foumani et al. 2023, arXiv:2305.16642",
+    identities="starts as `nope`; outputs depend on differences of positions",
+    checked="authors' code, paper not opened",
+)
 class Erpe(Scheme):
     """Add a trained number per offset and head after the softmax.
 
@@ -64,7 +70,9 @@ class Erpe(Scheme):
 
     def _check(self, offsets: Tensor) -> None:
         limit, distances = self.length, offsets.abs()
-        if asserted(distances < limit, "erpe: distances must be below the length"):
+        if assert_in_graph(
+            distances < limit, "erpe: distances must be below the length"
+        ):
             return
         farthest = int(distances.max()) if distances.numel() else 0
         if farthest >= limit:

@@ -8,9 +8,9 @@ Source: Li et al. 2023, arXiv:2310.04418; constants as in the code that is passe
 publicly (mcleish7/arithmetic, chuanyang-Zheng/DAPE), no release by the authors found.
 Direction: causal. The share is that of the query's position, counted from 0, once it
 exceeds the threshold; up to there the bias depends on the distance alone.
-Length: the threshold starts at 512 in that code. That the paper trains at 2048 is
-unverified; the same code gives 2048 as the length before extension.
-That each layer has its own perceptron is unverified, and its start is torch's own.
+Length: the threshold starts at 512 in that code, which gives 2048 as the length before
+extension. That is taken as the training length.
+Layers: each has its own perceptron, whose start is torch's own.
 """
 
 from typing import ClassVar
@@ -36,9 +36,18 @@ EPSILON = 1e-6
 ROWS = 128  # queries at once, which bounds the memory of hidden units
 
 
-@register("fire", family="bias", source="Li et al. 2023, arXiv:2310.04418", real=True)
+@register(
+    "fire",
+    family="bias",
+    source="Li et al. 2023, arXiv:2310.04418",
+    real=True,
+    identities="relative up to the threshold",
+    checked="code that others redistribute; unverified: a perceptron for each layer",
+)
 class Fire(Scheme):
     """Add a perceptron of the normalised log distance.
+
+    `2 + 2 * hidden + (hidden + 1) * heads` parameters.
 
     Args:
         geometry: `heads` outputs of the perceptron.

@@ -38,10 +38,17 @@ def identity(inputs: int, outputs: int) -> Tensor:
 
 
 @register(
-    "fope", family="rotary", source="Hua et al. 2024, arXiv:2412.17739", real=True
+    "fope",
+    family="rotary",
+    source="Hua et al. 2024, arXiv:2412.17739",
+    real=True,
+    identities="equals `rope` with identity tables, and `hope` with a floor as well",
+    checked="paper, authors' code; they differ, see `pad`",
 )
 class Fope(Scheme):
     """Rotate by mixtures of frequencies. Two tables per head, frozen by default.
+
+    `2 * heads * inputs * outputs` parameters.
 
     Args:
         geometry: `length` sets the slowest frequency, `head_dim` and `heads` the

@@ -10,8 +10,8 @@ Layout: all cosines before all sines, divided by the root of their number; no 2 
 Frequencies start from N(0, gamma ** -2). Here gamma ** -2 is the variance; the PyPI
 package learnable-fourier-positional-encoding and most ports take it for the standard
 deviation. Others use gamma ** 2, the same with 1 / gamma for gamma. The unit of
-positions is unverified: tokens by default, so that the default gamma gives wavelengths
-of some 60 tokens; or the length, where gamma should be far smaller. The start of the
+positions is the token by default, so that the default gamma gives wavelengths of some
+60 tokens. It may be the length, where gamma should be far smaller. The start of the
 perceptron is torch's own.
 """
 
@@ -32,6 +32,9 @@ from posenc_compare.schemes.shared.layers import apply_wide
     family="absolute",
     source="Li et al. 2021, arXiv:2106.02795",
     real=True,
+    identities="equals the formula under both readings of gamma",
+    checked="public ports that agree, paper not opened; unverified: the unit of "
+    "positions",
 )
 class FourierLearned(Scheme):
     """Add a perceptron of waves at trained frequencies.

@@ -28,9 +28,12 @@ from posenc_compare.schemes.scheme import Geometry, Scheme, register
     family="absolute",
     source="Tancik et al. 2020, arXiv:2006.10739",
     real=True,
+    checked="paper; as a code for tokens, our transfer",
 )
 class FourierRandom(Scheme):
     """Add cosines and sines at fixed random frequencies. Nothing is trained.
+
+    `model_dim / 2` parameters, which are not trained.
 
     Args:
         geometry: `model_dim / 2` frequencies; `length` is the unit of positions.

@@ -32,7 +32,14 @@ from posenc_compare.schemes.scheme import (
 from posenc_compare.schemes.shared.layers import apply_wide
 
 
-@register("fox", family="contextual", source="Lin et al. 2025, arXiv:2503.02130")
+@register(
+    "fox",
+    family="contextual",
+    source="Lin et al. 2025, arXiv:2503.02130",
+    identities="equals `nope` with open gates, and `alibi` with constant gates",
+    oracles="x-transformers 9e-8",
+    checked="paper, authors' code",
+)
 class Fox(Scheme):
     """Forget a key by the product of the gates between it and the query.
 

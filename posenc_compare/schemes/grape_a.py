@@ -27,7 +27,7 @@ from posenc_compare.schemes.scheme import (
     register,
 )
 from posenc_compare.schemes.shared.slopes import slopes
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 
 @register(
@@ -35,6 +35,8 @@ from posenc_compare.transfer import sent
     family="contextual",
     source="Zhang et al. 2025, arXiv:2512.07805",
     real=True,
+    identities="equals `alibi` with another slope if the directions are 0",
+    checked="authors' code, paper not opened; the form with both gates is left out",
 )
 class GrapeA(Scheme):
     """Subtract the distance times a slope that the query or the key sets.
@@ -64,7 +66,7 @@ class GrapeA(Scheme):
         wide = torch.promote_types(x.dtype, torch.float32)
         unit = F.normalize(self.direction.to(wide), dim=-1, eps=1e-6)
         along = (x.to(wide) * unit[:, None]).sum(dim=-1) * x.shape[-1] ** -0.5
-        slope = sent(torch.tensor(self.slopes, dtype=wide), x.device)
+        slope = to_device(torch.tensor(self.slopes, dtype=wide), x.device)
         gate = (
             F.softplus(along) * (F.softplus(self.steepness.to(wide)) * slope)[:, None]
         )

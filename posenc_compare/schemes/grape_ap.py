@@ -38,7 +38,7 @@ from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.schemes.shared.rotation import rotate, rotation_table
 from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.schemes.shared.sums import sums_after
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 
 @register(
@@ -46,6 +46,8 @@ from posenc_compare.transfer import sent
     family="contextual",
     source="Zhang et al. 2025, arXiv:2512.07805",
     real=True,
+    identities="is relative with `turned=both`, but not as released",
+    checked="authors' code, paper not opened; they differ, see `turned`",
 )
 class GrapeAp(Scheme):
     """Decay logits by gates of the query and the tokens in between, summed.
@@ -95,7 +97,7 @@ class GrapeAp(Scheme):
             asked = _turned(asked, call.q_positions)
         unit = F.rms_norm(p, p.shape[-1:])
         agreed = asked @ _turned(unit, call.k_positions).mT / p.shape[-1]
-        slope = sent(torch.tensor(self.slopes, dtype=p.dtype), p.device)
+        slope = to_device(torch.tensor(self.slopes, dtype=p.dtype), p.device)
         taken = F.logsigmoid(agreed) * slope[:, None, None]
         # The path ends at the query: nothing after it is on the way.
         bias = sums_after(taken.tril(call.past).double(), like=p)

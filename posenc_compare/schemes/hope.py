@@ -5,10 +5,10 @@ length, so that no angle is met for the first time in a longer text.
 
 Formula: pair m rotates by `p * base ** (-2 m / d)`, slow pairs not at all.
 Source: Chen et al. 2024, arXiv:2410.21216.
-Unverified: the paper says that it keeps high frequencies and replaces other
-components by ones that do not depend on the position; its text was not at hand. One
-turn within the length is the cut of two public ports, and FoPE's; one of the two leaves
-the other channels as they are, as here, but others add trained vectors.
+Cut: the paper keeps high frequencies and replaces other components by ones that do not
+depend on the position. One turn within the length is the cut of two public ports, and
+FoPE's. One of the two leaves the other channels as they are, as here; others add
+trained vectors.
 Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 Not the hyperbolic HoPE (arXiv:2509.05218).
 """
@@ -26,7 +26,13 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
 @register(
-    "hope", family="rotary", source="Chen et al. 2024, arXiv:2410.21216", real=True
+    "hope",
+    family="rotary",
+    source="Chen et al. 2024, arXiv:2410.21216",
+    real=True,
+    identities="is `p_rope` with a fraction from the length",
+    checked="two public ports, paper not opened; unverified: the paper's cut-off "
+    "frequency",
 )
 class Hope(Rotation):
     """Rotate by the frequencies with a full turn in training. Has no parameters.

@@ -14,7 +14,14 @@ from torch import Tensor
 from posenc_compare.schemes.scheme import Geometry, Scheme, register
 
 
-@register("integer", family="absolute", source="no primary source", real=True)
+@register(
+    "integer",
+    family="absolute",
+    source="no primary source",
+    real=True,
+    identities="a LayerNorm removes it",
+    checked="no paper: textbooks",
+)
 class Integer(Scheme):
     """Add the position number to every channel. Has no parameters.
 

@@ -38,7 +38,7 @@ from posenc_compare.schemes.scheme import (
     PairBias,
     Scheme,
     WholeBias,
-    picked,
+    gather_bias,
     register,
 )
 
@@ -52,7 +52,13 @@ def piecewise(x: Tensor, ratio: float) -> Tensor:
 
 
 @register(
-    "irpe", family="contextual", source="Wu et al. 2021, arXiv:2107.14222", axes=2
+    "irpe",
+    family="contextual",
+    source="Wu et al. 2021, arXiv:2107.14222",
+    axes=2,
+    identities="starts as `nope`; on 14 x 14 patches as many parameters as in the "
+    "paper",
+    checked="paper, authors' code",
 )
 class Irpe(Scheme):
     """Add products of the query with a vector per offset of two axes, in buckets.
@@ -101,7 +107,7 @@ class Irpe(Scheme):
         what = f"rows of {self.method} {self.ratio}"
         places = call.once(Irpe, what, call.q_positions, lambda: self._places(call))
         found = [
-            picked(self._numbers(call.q, table), place)
+            gather_bias(self._numbers(call.q, table), place)
             for table, place in zip(self.tables, places, strict=True)
         ]
         if len(found) == 1:

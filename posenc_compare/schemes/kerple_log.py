@@ -17,16 +17,21 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
-from posenc_compare.schemes.shared.bounds import bounded
+from posenc_compare.schemes.shared.bounds import clamp_straight_through
 
 LEAST = 1e-2
 
 
 @register(
-    "kerple_log", family="bias", source="Chi et al. 2022, arXiv:2205.09921", real=True
+    "kerple_log",
+    family="bias",
+    source="Chi et al. 2022, arXiv:2205.09921",
+    real=True,
+    identities="bounds hold in the kernel and pass the gradient",
+    checked="authors' code",
 )
 class KerpleLog(Scheme):
-    """Subtract `steepness * log(1 + rate * distance)`. Two parameters per head.
+    """Subtract `steepness * log(1 + rate * distance)`. `2 * heads` parameters.
 
     Args:
         geometry: `heads` numbers of each kind.
@@ -45,6 +50,6 @@ class KerpleLog(Scheme):
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         distance = offsets.abs().double()
-        steepness = bounded(self.steepness, LEAST)[:, None]
-        rate = bounded(self.rate, LEAST)[:, None]
+        steepness = clamp_straight_through(self.steepness, LEAST)[:, None]
+        rate = clamp_straight_through(self.rate, LEAST)[:, None]
         return -steepness * torch.log1p(rate * distance)

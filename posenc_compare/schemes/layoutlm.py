@@ -30,7 +30,7 @@ from posenc_compare.schemes.scheme import (
     WholeBias,
     register,
 )
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 STD = 0.02  # of the initial values
 
@@ -52,7 +52,15 @@ def bucket_edges(side: int, max_distance: int) -> list[int]:
     return edges
 
 
-@register("layoutlm", family="bias", source="Xu et al. 2020, arXiv:2012.14740", axes=2)
+@register(
+    "layoutlm",
+    family="bias",
+    source="Xu et al. 2020, arXiv:2012.14740",
+    axes=2,
+    identities="along one row, `t5_bias` plus a constant",
+    oracles="transformers 0",
+    checked="papers, authors' code, transformers",
+)
 class LayoutLm(Scheme):
     """Add trained numbers per head and bucket of the offset along two axes.
 
@@ -93,7 +101,7 @@ class LayoutLm(Scheme):
 
     def buckets(self, offsets: Tensor) -> Tensor:
         """Return the bucket of every offset (key minus query)."""
-        edges = sent(torch.tensor(self.edges), offsets.device)
+        edges = to_device(torch.tensor(self.edges), offsets.device)
         bucket = torch.bucketize(offsets.abs(), edges, right=True) - 1
         return bucket + self.side * (offsets > 0)
 

@@ -17,7 +17,12 @@ from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.scheme import Geometry, Scheme, check_positions, register
 
 
-@register("learned", family="absolute", source="Devlin et al. 2018, arXiv:1810.04805")
+@register(
+    "learned",
+    family="absolute",
+    source="Devlin et al. 2018, arXiv:1810.04805",
+    checked="papers",
+)
 class Learned(Scheme):
     """Add a trained vector per position. `length * model_dim` parameters.
 

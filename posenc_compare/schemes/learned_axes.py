@@ -28,6 +28,8 @@ from posenc_compare.schemes.shared.blocks import image_sides
     family="absolute",
     source="Carion et al. 2020, arXiv:2005.12872",
     axes=2,
+    oracles="transformers 0",
+    checked="authors' code and transformers, paper not opened",
 )
 class LearnedAxes(Scheme):
     """Add trained vectors of column and row, a half of the channels each.

@@ -28,7 +28,13 @@ from posenc_compare.schemes.scheme import Geometry, Scheme, check_positions, reg
 
 
 @register(
-    "learned_axial", family="absolute", source="Kitaev et al. 2020, arXiv:2001.04451"
+    "learned_axial",
+    family="absolute",
+    source="Kitaev et al. 2020, arXiv:2001.04451",
+    identities="positions of a row share the first channels, those of a column the "
+    "others",
+    oracles="transformers 0",
+    checked="authors' code and transformers, paper not opened",
 )
 class LearnedAxial(Scheme):
     """Add the trained vectors of a position's row and column, side by side.

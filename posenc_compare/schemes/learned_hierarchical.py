@@ -26,7 +26,12 @@ from posenc_compare.schemes.scheme import Geometry, Scheme, check_positions, reg
 
 
 @register(
-    "learned_hierarchical", family="absolute", source="Su 2020, kexue.fm/archives/7947"
+    "learned_hierarchical",
+    family="absolute",
+    source="Su 2020, kexue.fm/archives/7947",
+    identities="is `learned` within the table; all `length ** 2` positions have codes "
+    "of their own",
+    checked="author's code, and another site's summary of his post",
 )
 class LearnedHierarchical(Scheme):
     """Add a trained vector per position; beyond the table, combine two of its rows.

@@ -23,13 +23,21 @@ from posenc_compare.schemes.scheme import (
     PairBias,
     Scheme,
     WholeBias,
-    asserted,
+    assert_in_graph,
     register,
 )
 from posenc_compare.schemes.shared.blocks import image_sides
 
 
-@register("levit", family="bias", source="Graham et al. 2021, arXiv:2104.01136", axes=2)
+@register(
+    "levit",
+    family="bias",
+    source="Graham et al. 2021, arXiv:2104.01136",
+    axes=2,
+    identities="equals `swin` with a mirrored table; starts as `nope`",
+    oracles="transformers 0",
+    checked="paper, authors' code",
+)
 class Levit(Scheme):
     """Add a trained number per head and pair of distances along two axes.
 
@@ -66,7 +74,7 @@ class Levit(Scheme):
     def _check(self, away: Tensor) -> None:
         """Refuse distances that the grid has not."""
         sides = away.new_tensor([self.height, self.width])
-        if asserted(away < sides, "levit: cells must lie within one grid"):
+        if assert_in_graph(away < sides, "levit: cells must lie within one grid"):
             return
         most = away.flatten(0, 2).amax(dim=0).tolist() if away.numel() else [0, 0]
         named = ("rows", "height", self.height), ("columns", "width", self.width)

@@ -36,6 +36,8 @@ from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
     source="Ostmeier et al. 2024, arXiv:2406.10322",
     axes=2,
     real=True,
+    identities="equals `nope` with zero generators; larger blocks are not relative",
+    checked="authors' code, and the abstract of the paper",
 )
 class LieRe(TurnedBlocks):
     """Rotate blocks of channels by row and column at once.

@@ -40,11 +40,13 @@ ROWS = 512  # queries whose keys are counted at a time
     family="contextual",
     source="Nakanishi 2025, arXiv:2501.19399",
     real=True,
+    identities="ssmax counts the keys that the mask leaves",
+    checked="public implementations; for `rule=log`, a blog post, not opened",
 )
 class LogLength(Wrapper):
     """Multiply queries of any scheme by the logarithm of the length.
 
-    One parameter per head with ssmax, otherwise none.
+    `heads` parameters with ssmax, otherwise none.
 
     Args:
         geometry: `length` is that of training.

@@ -41,7 +41,7 @@ from posenc_compare.schemes.scheme import (
     Scheme,
     register,
 )
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 HIDDEN = -(2.0**100)  # any product of query and key is lost in it, in all dtypes
 VIEWS = {  # each cone by the half planes that it lies in
@@ -66,6 +66,9 @@ def half_planes(cone: str) -> list[tuple[int, int]]:
     source="Fuller et al. 2024, arXiv:2405.13985",
     axes=2,
     own_text=True,
+    identities="fields of view cover the plane evenly; hidden patches change no bit "
+    "of the output",
+    checked="paper, authors' code",
 )
 class LookHere(Scheme):
     """Show each head one direction, and subtract `slope * distance`. No parameters.
@@ -101,8 +104,8 @@ class LookHere(Scheme):
 
     def pair_bias(self, call: Call) -> PairBias:
         batch, device = call.q.shape[0], call.q.device
-        slope = sent(torch.tensor(self.slopes, dtype=torch.float64), device)
-        sides = sent(torch.tensor(self.sides, dtype=torch.float64), device)
+        slope = to_device(torch.tensor(self.slopes, dtype=torch.float64), device)
+        sides = to_device(torch.tensor(self.sides, dtype=torch.float64), device)
         q_rows, q_columns = call.q_positions.double().expand(batch, -1, -1).unbind(-1)
         k_rows, k_columns = call.k_positions.double().expand(batch, -1, -1).unbind(-1)
 

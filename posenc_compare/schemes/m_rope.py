@@ -56,6 +56,10 @@ def axis_of_pairs(counts: list[int], order: str) -> list[int]:
     source="Wang et al. 2024, arXiv:2409.12191",
     axes=3,
     real=True,
+    identities="equals `rope` if all ids of a position are equal",
+    oracles="transformers 1e-7",
+    checked="transformers; `time_last` also authors' code of VideoRoPE; papers not "
+    "opened",
 )
 class MRope(Rotation):
     """Rotate each pair by time, height or width. Has no parameters.

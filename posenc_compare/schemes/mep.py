@@ -29,14 +29,22 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.schemes.scheme import Geometry, Scheme, register
-from posenc_compare.schemes.shared.bounds import bounded
+from posenc_compare.schemes.shared.bounds import clamp_straight_through
 from posenc_compare.schemes.shared.slopes import slopes
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 LEAST = 1e-2
 
 
-@register("mep", family="bias", source="Gao 2024, arXiv:2403.17698", real=True)
+@register(
+    "mep",
+    family="bias",
+    source="Gao 2024, arXiv:2403.17698",
+    real=True,
+    identities="one kernel is that of `alibi`, another that of `alibi` with half the "
+    "slopes or of `kerple_log`; finite at any distance",
+    checked="authors' code, paper not opened",
+)
 class Mep(Scheme):
     """Add the log of an average of three kernels. No parameters, or two per head.
 
@@ -60,14 +68,16 @@ class Mep(Scheme):
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         distance = offsets.abs().double()
-        slope = sent(torch.tensor(self.slopes, dtype=torch.float64), offsets.device)
+        slope = to_device(
+            torch.tensor(self.slopes, dtype=torch.float64), offsets.device
+        )
         line = -slope[:, None] * distance  # (heads, offset)
         if self.steepness is None or self.rate is None:
             second = line / 2
         else:
-            steepness = bounded(self.steepness, LEAST)[:, None]
+            steepness = clamp_straight_through(self.steepness, LEAST)[:, None]
             second = -steepness * torch.log1p(
-                bounded(self.rate, LEAST)[:, None] * distance
+                clamp_straight_through(self.rate, LEAST)[:, None] * distance
             )
         logs = torch.stack([line, second, line * distance])
         return logs.logsumexp(dim=0) - math.log(3)

@@ -24,7 +24,12 @@ from posenc_compare.variants import Variant
 
 
 @register(
-    "mix", family="rotary", source="Yang et al. 2025, arXiv:2501.18795", real=True
+    "mix",
+    family="rotary",
+    source="Yang et al. 2025, arXiv:2501.18795",
+    real=True,
+    identities="each part acts as it does alone, on all paths",
+    checked="paper",
 )
 class Mix(Wrapper):
     """Give some layers another scheme.

@@ -26,10 +26,17 @@ from posenc_compare.schemes.shared.layers import apply_wide
 
 
 @register(
-    "mlp_bias", family="bias", source="Liu et al. 2021, arXiv:2111.09883", real=True
+    "mlp_bias",
+    family="bias",
+    source="Liu et al. 2021, arXiv:2111.09883",
+    real=True,
+    identities="start as released; past and future differ",
+    checked="authors' code, here on one axis",
 )
 class MlpBias(Scheme):
     """Add a perceptron of the signed distance.
+
+    `hidden * (heads + 2)` parameters.
 
     Args:
         geometry: `heads` outputs; `length - 1` is the maximum distance.

@@ -38,7 +38,12 @@ from posenc_compare.schemes.shared.layers import apply_wide
 
 
 @register(
-    "mlp_bias_2d", family="bias", source="Liu et al. 2021, arXiv:2111.09883", axes=2
+    "mlp_bias_2d",
+    family="bias",
+    source="Liu et al. 2021, arXiv:2111.09883",
+    axes=2,
+    oracles="transformers 1e-10",
+    checked="transformers, paper not opened",
 )
 class MlpBias2d(Scheme):
     """Add a perceptron of the signed distances along two axes.

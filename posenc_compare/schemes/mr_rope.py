@@ -12,9 +12,9 @@ Scale: cosines and sines are multiplied by `1 + 0.1 ln F`, as in YaRN.
 Source: Tian et al. 2026, arXiv:2601.22181. The rule is that of
 mattian7/mrRoPE (LlamaYaRNRadix.py, yarn_radix and yarn_radix3); two reproductions that
 cite equations 13 to 16, 26 and section 3.2 agree.
-Unverified: that this repository is the authors', and what the paper does without a pair
-of 32 turns or of one. As in the code, lo is then the fastest pair, and lo + n the place
-beyond the last where one turn would be. If no pair makes one, n is 1 here.
+Bounds: without a pair of 32 turns, lo is the fastest pair; without one of a single
+turn, lo + n is the place beyond the last where it would be. Both are as in the code. If
+no pair makes a turn, n is 1 here.
 Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 Length: 32 turns need 202 positions. Trained at 64, only the fastest pair keeps its
 frequency, and five of eight pairs, or 23 of 32, are slowed by the whole factor.
@@ -34,7 +34,14 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
 @register(
-    "mr_rope", family="rotary", source="Tian et al. 2026, arXiv:2601.22181", real=True
+    "mr_rope",
+    family="rotary",
+    source="Tian et al. 2026, arXiv:2601.22181",
+    real=True,
+    identities="a factor of 1 is `rope`; fast pairs stay, slow ones are divided by "
+    "the factor",
+    checked="public code, two reproductions agree, paper not opened; unverified: "
+    "whose code it is, and what the paper does if no pair makes 32 turns, or one",
 )
 class MrRope(Rotation):
     """Rotate as RoPE, and slower for texts beyond training. Has no parameters.

@@ -10,6 +10,12 @@ arXiv:2305.19466, section 3.
 from posenc_compare.schemes.scheme import Scheme, register
 
 
-@register("nope", family="none", source="Kazemnejad et al. 2023, arXiv:2305.19466")
+@register(
+    "nope",
+    family="none",
+    source="Kazemnejad et al. 2023, arXiv:2305.19466",
+    identities="a permutation of tokens permutes outputs; positions change nothing",
+    checked="paper",
+)
 class Nope(Scheme):
     """Add nothing: the baseline, without positional encoding."""

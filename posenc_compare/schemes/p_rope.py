@@ -25,7 +25,13 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
 @register(
-    "p_rope", family="rotary", source="Barbero et al. 2024, arXiv:2410.06205", real=True
+    "p_rope",
+    family="rotary",
+    source="Barbero et al. 2024, arXiv:2410.06205",
+    real=True,
+    identities="equals `rope` with fraction 1, and `nope` with fraction 0",
+    oracles="transformers 1e-7",
+    checked="code in the paper's appendix, transformers",
 )
 class PRope(Rotation):
     """Rotate by the highest frequencies of RoPE alone. Has no parameters.

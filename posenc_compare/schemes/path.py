@@ -30,7 +30,13 @@ KEYS = 128  # in a block, whose product of reflections is written as one matrix
 TAPS = 3  # tokens that the convolution sees
 
 
-@register("path", family="contextual", source="Yang et al. 2025, arXiv:2505.16381")
+@register(
+    "path",
+    family="contextual",
+    source="Yang et al. 2025, arXiv:2505.16381",
+    identities="equals `nope` with strength 0",
+    checked="paper, authors' code; the paper's start was not found",
+)
 class Path(Scheme):
     """Multiply by one reflection for each token between key and query.
 

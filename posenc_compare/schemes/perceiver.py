@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.blocks import image_sides
-from posenc_compare.schemes.shared.image import coordinates, resized
+from posenc_compare.schemes.shared.image import coordinates, rescale_positions
 from posenc_compare.schemes.shared.layers import apply_wide
 
 EDGE = 0.0
@@ -37,6 +37,9 @@ FAULT = "coordinates span the whole image, so cells beyond a part of it count"
     family="absolute",
     source="Jaegle et al. 2021, arXiv:2103.03206",
     axes=2,
+    identities="features span an image of any sides",
+    oracles="transformers 3e-7",
+    checked="authors' code and transformers, and one quoted paragraph of the paper",
 )
 class Perceiver(Scheme):
     """Project token and Fourier features, side by side, to the model's width.
@@ -76,7 +79,7 @@ class Perceiver(Scheme):
         self, positions: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
         """Return the place of each cell in the trained image, float64."""
-        return resized(positions, self.sides, EDGE)
+        return rescale_positions(positions, self.sides, EDGE)
 
     def draw(self, positions: Tensor, generator: torch.Generator | None) -> Tensor:
         """Return the sides of the image, `(..., axis)`; packed images are refused.

@@ -31,6 +31,8 @@ from posenc_compare.schemes.shared.frequencies import position_angles
     family="rotary",
     source="Gopalakrishnan et al. 2025, arXiv:2509.10534",
     real=True,
+    identities="the sign of a channel changes no angle",
+    checked="paper, two public implementations",
 )
 class Pope(Scheme):
     """Magnitudes from content, phases from position. `heads * head_dim` parameters.

@@ -27,7 +27,13 @@ from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 
-@register("pose", family="rotary", source="Zhu et al. 2023, arXiv:2309.10400")
+@register(
+    "pose",
+    family="rotary",
+    source="Zhu et al. 2023, arXiv:2309.10400",
+    identities="a text as long as the target keeps its ids",
+    checked="authors' code, paper not opened",
+)
 class Pose(Wrapper):
     """Let the ids of any scheme skip ahead once, while training.
 

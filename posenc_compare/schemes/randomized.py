@@ -33,7 +33,13 @@ from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 
-@register("randomized", family="absolute", source="Ruoss et al. 2023, arXiv:2305.16843")
+@register(
+    "randomized",
+    family="absolute",
+    source="Ruoss et al. 2023, arXiv:2305.16843",
+    identities="is the scheme inside at the ids that are drawn",
+    checked="authors' code",
+)
 class Randomized(Wrapper):
     """Give any scheme rising random ids.
 

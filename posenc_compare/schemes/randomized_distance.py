@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.contract import opened
+from posenc_compare.schemes.contract import call_hook
 from posenc_compare.schemes.scheme import (
     HOOKS,
     Call,
@@ -40,6 +40,8 @@ from posenc_compare.variants import Variant
     "randomized_distance",
     family="bias",
     source="Ruoss et al. 2023, arXiv:2305.16843",
+    identities="is the scheme inside at the distances that are drawn",
+    checked="authors' code",
 )
 class RandomizedDistance(Wrapper):
     """Give any bias of the offset alone rising random distances.
@@ -90,4 +92,4 @@ class RandomizedDistance(Wrapper):
     def offset_bias(self, offsets: Tensor, call: Call | None = None) -> Tensor | None:
         if call is not None and call.drawn is not None:
             offsets = offsets.sign() * call.drawn[offsets.abs()]
-        return opened(self.inner, "offset_bias", offsets, call=call)
+        return call_hook(self.inner, "offset_bias", offsets, call=call)

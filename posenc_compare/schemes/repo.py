@@ -25,7 +25,13 @@ from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.schemes.shared.rotation import pair_count, rotate, rotation_table
 
 
-@register("repo", family="contextual", source="Li et al. 2025, arXiv:2512.14391")
+@register(
+    "repo",
+    family="contextual",
+    source="Li et al. 2025, arXiv:2512.14391",
+    identities="equal tokens have equal positions",
+    checked="authors' code, paper not opened",
+)
 class Repo(Scheme):
     """Rotate queries and keys by a position that each token chooses.
 

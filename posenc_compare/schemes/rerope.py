@@ -28,7 +28,12 @@ from posenc_compare.variants import Variant
 
 
 @register(
-    "rerope", family="rotary", source="Su 2023, github.com/bojone/rerope", real=True
+    "rerope",
+    family="rotary",
+    source="Su 2023, github.com/bojone/rerope",
+    real=True,
+    identities="equals `rope` with a window as long as the text",
+    checked="authors' code; no paper",
 )
 class Rerope(Wrapper):
     """Rotate by the relative position, held at a window. Has no parameters.

@@ -18,11 +18,20 @@ from typing import Literal
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import Geometry, register
 from posenc_compare.schemes.shared.rotation import pair_count
-from posenc_compare.schemes.shared.scaled import ScaledRotation
+from posenc_compare.schemes.shared.scaled_rotation import ScaledRotation
 from posenc_compare.schemes.shared.scaling import Scaling
 
 
-@register("rope", family="rotary", source="Su et al. 2021, arXiv:2104.09864", real=True)
+@register(
+    "rope",
+    family="rotary",
+    source="Su et al. 2021, arXiv:2104.09864",
+    real=True,
+    identities="a shift changes no logit",
+    oracles="transformers 2e-7, x-transformers 1e-7, rotary-embedding-torch 3e-7",
+    checked="paper; scalings: their papers, except `llama3` and `longrope` (released "
+    "code, papers not opened)",
+)
 class Rope(ScaledRotation):
     """Rotate queries and keys by their position. Has no parameters.
 

@@ -7,8 +7,8 @@ Formula: pair m rotates by `p * base ** (-2 m / d) * c(m)`. c is 1, but for the 
 n pairs it is `(1 + cos(pi i / (n - 1))) / 2`, i from 0 to n - 1, or 0 if clip=hard.
 Source: Li et al. 2026, arXiv:2602.05258; the rule is that of the authors' code
 (hrlics/CoPE, modeling_cope.py and the copy that trains).
-Unverified: how many pairs. The code clips 20 of 64. Notes of others on the paper speak
-of three quarters of the pairs that make less than one turn in pretraining.
+Share: the code clips 20 of 64 pairs. Notes of others on the paper speak of three
+quarters of the pairs that make less than one turn in pretraining.
 Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 The first of the n pairs keeps its frequency, so that soft with n = 1 is RoPE.
 Length: the share is one of the frequencies, at every length. The first pair of the
@@ -35,6 +35,9 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
     family="rotary",
     source="Li et al. 2026, arXiv:2602.05258",
     real=True,
+    identities="equals `rope` with share 0; with hard clipping, equals `p_rope` with "
+    "the same frequencies kept",
+    checked="authors' code, paper not opened; unverified: the share",
 )
 class RopeClipped(Rotation):
     """Rotate as RoPE, with its slowest frequencies reduced or set to 0. No parameters.

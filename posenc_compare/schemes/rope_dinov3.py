@@ -38,6 +38,9 @@ FAULT = "coordinates span the whole image, so cells beyond a part of it count"
     source="Siméoni et al. 2025, arXiv:2508.10104",
     axes=2,
     own_text=True,
+    identities="on its own image a shift changes no logit",
+    oracles="transformers 4e-7, timm 4e-7",
+    checked="transformers, paper not opened",
 )
 class RopeDinov3(Rotation):
     """Rotate by row and column in sides of the image. Has no parameters.

@@ -35,6 +35,8 @@ GOLDEN = (math.sqrt(5) - 1) / 2
     source="Xiong 2025, jerryxio.ng/posts/nd-rope",
     axes=2,
     real=True,
+    identities="equals `nope` if `fraction` is 0",
+    checked="two copies of the code, and the beginning of the post",
 )
 class RopeGolden(Rotation):
     """Rotate by the place along a direction of each pair and head. Has no parameters.

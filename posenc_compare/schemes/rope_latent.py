@@ -26,7 +26,7 @@ from torch import Tensor
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import Call, Facts, Geometry, register
 from posenc_compare.schemes.shared.rotation import pair_count
-from posenc_compare.schemes.shared.scaled import ScaledRotation
+from posenc_compare.schemes.shared.scaled_rotation import ScaledRotation
 from posenc_compare.schemes.shared.scaling import Scaling
 
 
@@ -35,6 +35,9 @@ from posenc_compare.schemes.shared.scaling import Scaling
     family="rotary",
     source="Liu et al. 2024, arXiv:2405.04434",
     real=True,
+    identities="the last channels are `rope` of a smaller head",
+    oracles="transformers 1e-7",
+    checked="transformers, paper not opened",
 )
 class RopeLatent(ScaledRotation):
     """Rotate the last channels, with one key for all heads. Has no parameters.

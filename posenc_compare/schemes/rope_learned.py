@@ -7,8 +7,7 @@ Formula: pair m at position p rotates by `p * exp(f_m)`, or `p * exp(f_hm)`.
 Source: Zhang et al. 2025, arXiv:2512.07805 (GRAPE-M without context), from the
 authors' released code, whose division of f by a constant, a smaller learning rate, is
 left out. LeRoPE is said to have one set for all layers. AdaRoPE (Wang et al. 2026) is
-said to find that each head needs its own, with a temperature: that this is its form is
-unverified.
+said to find that each head needs its own, with a temperature.
 Layout: `half` pairs channel i with i + d/2, `adjacent` pairs (0, 1), (2, 3), ...
 Each layer has frequencies of its own.
 """
@@ -28,6 +27,8 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
     family="rotary",
     source="Zhang et al. 2025, arXiv:2512.07805",
     real=True,
+    identities="starts as `rope`",
+    checked="authors' code, paper not opened; unverified: the form of AdaRoPE",
 )
 class RopeLearned(Rotation):
     """Rotate by trained frequencies.

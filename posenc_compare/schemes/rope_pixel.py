@@ -49,6 +49,10 @@ FAULT = "coordinates span the whole image, so cells beyond a part of it count"
     source="Wang 2021, github.com/lucidrains/rotary-embedding-torch",
     axes=2,
     own_text=True,
+    identities="on its own image a shift changes no logit",
+    oracles="rotary-embedding-torch 8e-7, timm 6e-7",
+    checked="rotary-embedding-torch and timm; `eva_02`: authors' code, paper not "
+    "opened",
 )
 class RopePixel(Rotation):
     """Rotate by row and column at evenly spaced frequencies. Has no parameters.

@@ -29,7 +29,12 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
 @register(
-    "rope_pp", family="rotary", source="Liu et al. 2025, arXiv:2512.07525", real=True
+    "rope_pp",
+    family="rotary",
+    source="Liu et al. 2025, arXiv:2512.07525",
+    real=True,
+    identities="keys shared by groups of heads give the same result as repeated keys",
+    checked="authors' code, paper not opened; here values are each head's own",
 )
 class RopePp(Rotation):
     """Rotate as RoPE, and let half of the heads read the imaginary part.

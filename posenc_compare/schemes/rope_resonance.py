@@ -32,6 +32,8 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
     family="rotary",
     source="Wang et al. 2024, arXiv:2403.00071",
     real=True,
+    identities="wavelengths are whole numbers, after which each pair repeats",
+    checked="paper (a copy of its text), authors' code",
 )
 class RopeResonance(Rotation):
     """Rotate as RoPE, by wavelengths of whole positions. Has no parameters.

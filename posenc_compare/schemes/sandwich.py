@@ -8,8 +8,8 @@ Formula: `bias[h, i, j] = H / (8 h) * sum_m cos((i - j) * base ** (-m / pairs))`
 heads h = 1 ... H.
 Source: Chi et al. 2022, arXiv:2212.10356, from attention-gym and NeMo.
 Indices: frequencies run over `m = 0 ... pairs - 1` in attention-gym, over
-`m = 1 ... pairs` in NeMo, and the two are not the same after a softmax. Which one is
-the paper's is unverified; from zero, the bias is a Gram matrix of sinusoids.
+`m = 1 ... pairs` in NeMo, and the two are not the same after a softmax. From zero, the
+bias is a Gram matrix of sinusoids.
 NeMo also subtracts half the number of channels, `pairs`, before weighing, which
 changes no softmax.
 """
@@ -25,7 +25,12 @@ from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 
 
 @register(
-    "sandwich", family="bias", source="Chi et al. 2022, arXiv:2212.10356", real=True
+    "sandwich",
+    family="bias",
+    source="Chi et al. 2022, arXiv:2212.10356",
+    real=True,
+    oracles="attn-gym 8e-8",
+    checked="paper not opened; unverified: the first frequency",
 )
 class Sandwich(Scheme):
     """Add a weighted sum of cosines of the distance. Has no parameters.

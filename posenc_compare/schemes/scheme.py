@@ -300,7 +300,7 @@ def once(table: Table, about: tuple[Hashable, ...], make: Callable[[], T]) -> T:
     return table[about]
 
 
-def picked(rows: Tensor, place: Tensor) -> WholeBias:
+def gather_bias(rows: Tensor, place: Tensor) -> WholeBias:
     """Return the pair bias that picks one number of each query's row.
 
     Args:
@@ -471,6 +471,8 @@ class Scheme(nn.Module):
             for hook in ON_CALL
             if "call" in inspect.signature(getattr(cls, hook)).parameters
         )
+        # Users call these hooks of a scheme themselves, outside attention. So the ids
+        # are checked around what a subclass writes.
         for hook, checked in (("positions", _on_ids), ("embed", _on_tokens)):
             if hook in vars(cls):
                 setattr(cls, hook, checked(vars(cls)[hook]))
@@ -694,6 +696,9 @@ def register(
     axes: int = 1,
     real: bool = False,
     own_text: bool = False,
+    identities: str = "",
+    oracles: str = "",
+    checked: str = "",
 ) -> Callable[[S], S]:
     """File a scheme class under a name and return it unchanged.
 
@@ -704,6 +709,9 @@ def register(
         axes: how many coordinates a position has.
         real: whether position ids may be real numbers.
         own_text: whether keys of another text have no meaning.
+        identities: properties that tests check, for docs/schemes.md.
+        oracles: packages that agree, each with the largest relative difference.
+        checked: what the code was written from, and what is unverified.
 
     Raises:
         ConfigError: if the family is unknown, or the name is taken or not valid.
@@ -725,6 +733,8 @@ def register(
                 f"scheme {name!r}: must be a class derived from Scheme, got {scheme!r}"
             )
         facts: dict[str, object] = {"family": family, "source": source}
+        audit = {"identities": identities, "oracles": oracles, "checked": checked}
+        facts |= {name: text for name, text in audit.items() if text}
         if axes != 1:
             facts["axes"] = axes
         SCHEMES.add(name, scheme, scheme, facts)
@@ -746,7 +756,7 @@ def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
     In a graph of torch.compile, which reads no numbers, that is a RuntimeError.
     """
     inside = (positions >= 0) & (positions < limit)
-    if asserted(inside, f"{scheme}: positions must be from 0 to {limit - 1}"):
+    if assert_in_graph(inside, f"{scheme}: positions must be from 0 to {limit - 1}"):
         return
     if positions.numel():
         low, high = torch.stack(positions.aminmax()).tolist()
@@ -754,7 +764,7 @@ def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
             raise UndefinedPositionError(scheme, limit, low if low < 0 else high)
 
 
-def asserted(right: Tensor, message: str) -> bool:
+def assert_in_graph(right: Tensor, message: str) -> bool:
     """Assert in a graph of torch.compile, which reads no numbers; return whether."""
     if torch.compiler.is_compiling():
         torch._assert_async(right.all(), message)  # pyright: ignore[reportPrivateImportUsage]

@@ -32,6 +32,8 @@ LEAST = 1e-6  # under the root of a length
     "selective_rope",
     family="contextual",
     source="Movahedi et al. 2025, arXiv:2511.17388",
+    identities="equals `nope` with zero taps",
+    checked="authors' code, paper not opened",
 )
 class SelectiveRope(Scheme):
     """Rotate queries and keys by the sum of the angles of all tokens so far.

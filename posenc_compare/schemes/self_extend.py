@@ -32,7 +32,15 @@ from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 
-@register("self_extend", family="rotary", source="Jin et al. 2024, arXiv:2401.01325")
+@register(
+    "self_extend",
+    family="rotary",
+    source="Jin et al. 2024, arXiv:2401.01325",
+    identities="equals `rope` with groups of one, and `rerope` with one group; is not "
+    "relative; a longer text gets the smallest group under which no distance is beyond "
+    "the training length",
+    checked="authors' code, paper not opened; parts of the code differ on rounding",
+)
 class SelfExtend(Wrapper):
     """Rotate by the relative position, beyond a window by groups. Has no parameters.
 

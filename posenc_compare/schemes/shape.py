@@ -23,7 +23,12 @@ from posenc_compare.variants import Variant
 
 
 @register(
-    "shape", family="absolute", source="Kiyono et al. 2021, arXiv:2109.05644", real=True
+    "shape",
+    family="absolute",
+    source="Kiyono et al. 2021, arXiv:2109.05644",
+    real=True,
+    identities="is the scheme inside at shifted ids",
+    checked="authors' code",
 )
 class Shape(Wrapper):
     """Move the positions of any scheme by one random offset per sequence.

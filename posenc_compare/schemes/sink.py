@@ -23,10 +23,16 @@ from posenc_compare.variants import Variant
 
 
 @register(
-    "sink", family="rotary", source="Xiao et al. 2023, arXiv:2309.17453", real=True
+    "sink",
+    family="rotary",
+    source="Xiao et al. 2023, arXiv:2309.17453",
+    real=True,
+    identities="equals the scheme inside if the sinks are shut",
+    oracles="transformers 0",
+    checked="paper for the idea, a port of gpt-oss for the form, its report not opened",
 )
 class Sink(Wrapper):
-    """Give the softmax of any scheme a sink. One parameter per head and layer.
+    """Give the softmax of any scheme a sink. `heads` parameters per layer.
 
     Args:
         geometry: passed on.

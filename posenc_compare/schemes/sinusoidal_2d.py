@@ -34,7 +34,14 @@ REACH_THE_BASE = ("big_vision", "t2t")
 
 
 @register(
-    "sinusoidal_2d", family="absolute", source="no primary source", axes=2, real=True
+    "sinusoidal_2d",
+    family="absolute",
+    source="no primary source",
+    axes=2,
+    real=True,
+    identities="products depend only on the two offsets",
+    oracles="positional-encodings 6e-8, timm 6e-8",
+    checked="four released implementations; no paper",
 )
 class Sinusoidal2d(Scheme):
     """Add sines and cosines of row and column. Has no parameters.

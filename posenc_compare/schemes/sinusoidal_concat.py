@@ -24,7 +24,14 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.layers import apply_wide
 
 
-@register("sinusoidal_concat", family="absolute", source="no primary source", real=True)
+@register(
+    "sinusoidal_concat",
+    family="absolute",
+    source="no primary source",
+    real=True,
+    identities="equals `sinusoidal` with the identity as projection",
+    checked="our own start; no paper",
+)
 class SinusoidalConcat(Scheme):
     """Project token and sinusoid, side by side, back to the model's width.
 

@@ -20,7 +20,11 @@ from posenc_compare.schemes.shared.sums import sums_after
 
 
 @register(
-    "stick_breaking", family="contextual", source="Tan et al. 2024, arXiv:2410.17980"
+    "stick_breaking",
+    family="contextual",
+    source="Tan et al. 2024, arXiv:2410.17980",
+    identities="weights equal the pieces of the stick, broken off one by one",
+    checked="authors' code",
 )
 class StickBreaking(Scheme):
     """Weigh keys by the pieces of a stick, from the nearest on. Has no parameters.

@@ -33,7 +33,13 @@ SHARPNESS = 1 + 0.1 * math.log(2)  # of cosines and sines
 
 
 @register(
-    "string_rope", family="rotary", source="An et al. 2024, arXiv:2410.18745", real=True
+    "string_rope",
+    family="rotary",
+    source="An et al. 2024, arXiv:2410.18745",
+    real=True,
+    identities="equals `rope` with a shift beyond the text, or with `window` equal to "
+    "`shift`",
+    checked="authors' code, paper not opened; see `sharpened`",
 )
 class StringRope(Wrapper):
     """Rotate by the relative position, shifted where it is far. Has no parameters.

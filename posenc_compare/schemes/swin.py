@@ -25,13 +25,21 @@ from posenc_compare.schemes.scheme import (
     Geometry,
     PairBias,
     Scheme,
-    asserted,
+    assert_in_graph,
     register,
 )
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 
-@register("swin", family="bias", source="Liu et al. 2021, arXiv:2103.14030", axes=2)
+@register(
+    "swin",
+    family="bias",
+    source="Liu et al. 2021, arXiv:2103.14030",
+    axes=2,
+    identities="the default window is the smallest square that holds the length",
+    oracles="transformers 0",
+    checked="authors' code",
+)
 class Swin(Scheme):
     """Add a trained number per offset of two axes and head.
 
@@ -69,7 +77,7 @@ class Swin(Scheme):
         batch, stride = call.q.shape[0], 2 * self.width - 1
         self._check(call.q_positions, call.k_positions)
         # A row of the table for every pair is the difference of one number each.
-        step = sent(torch.tensor([stride, 1]), call.q.device)
+        step = to_device(torch.tensor([stride, 1]), call.q.device)
         start = (self.height - 1) * stride + self.width - 1
         q_rows = (call.q_positions * step).sum(-1).expand(batch, -1) + start
         k_rows = (call.k_positions * step).sum(-1).expand(batch, -1)
@@ -80,7 +88,9 @@ class Swin(Scheme):
         k_low, k_high = k_positions.aminmax(dim=1)
         distances = torch.maximum(q_high - k_low, k_high - q_low).amax(dim=0)
         window = distances.new_tensor([self.height, self.width])
-        if asserted(distances < window, "swin: cells must lie within one window"):
+        if assert_in_graph(
+            distances < window, "swin: cells must lie within one window"
+        ):
             return
         sides = ("rows", "height", self.height), ("columns", "width", self.width)
         for (what, option, limit), got in zip(sides, distances.tolist(), strict=True):

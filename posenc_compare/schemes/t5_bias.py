@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import Geometry, Published, Scheme, register
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 
 def bucket_edges(buckets: int, max_distance: int) -> list[int]:
@@ -43,7 +43,14 @@ def bucket_edges(buckets: int, max_distance: int) -> list[int]:
     return edges
 
 
-@register("t5_bias", family="bias", source="Raffel et al. 2020, arXiv:1910.10683")
+@register(
+    "t5_bias",
+    family="bias",
+    source="Raffel et al. 2020, arXiv:1910.10683",
+    identities="buckets equal exact fractions",
+    oracles="transformers 0, x-transformers 0",
+    checked="paper, authors' code",
+)
 class T5Bias(Scheme):
     """Add a trained number per bucket and head. `buckets * heads` parameters.
 
@@ -98,7 +105,7 @@ class T5Bias(Scheme):
 
     def buckets(self, offsets: Tensor) -> Tensor:
         """Return the bucket of every offset (key minus query)."""
-        edges = sent(torch.tensor(self.edges), offsets.device)
+        edges = to_device(torch.tensor(self.edges), offsets.device)
         distance = offsets.abs() if self.bidirectional else (-offsets).clamp(min=0)
         bucket = torch.bucketize(distance, edges, right=True) - 1
         if self.bidirectional:

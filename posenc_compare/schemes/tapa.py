@@ -22,7 +22,12 @@ from posenc_compare.schemes.scheme import Call, Geometry, Scheme, register
 
 
 @register(
-    "tapa", family="contextual", source="Wang et al. 2025, arXiv:2509.12635", real=True
+    "tapa",
+    family="contextual",
+    source="Wang et al. 2025, arXiv:2509.12635",
+    real=True,
+    identities="equal positions have a phase of 0",
+    checked="paper (a copy of its text); no code was found",
 )
 class Tapa(Scheme):
     """Multiply logits by the cosine of a phase from tokens and distance.

@@ -24,7 +24,12 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 
 
 @register(
-    "tape", family="absolute", source="Foumani et al. 2023, arXiv:2305.16642", real=True
+    "tape",
+    family="absolute",
+    source="Foumani et al. 2023, arXiv:2305.16642",
+    real=True,
+    identities="equals `sinusoidal` if the length is the width",
+    checked="authors' code, paper not opened",
 )
 class Tape(Scheme):
     """Add sinusoids at frequencies times width over length. Has no parameters.

@@ -29,6 +29,8 @@ FIRST = 0.1  # mean of the first heights and of the sharpness
     family="bias",
     source="Wennberg and Henter 2021, arXiv:2106.01950",
     real=True,
+    identities="equals `nope` with heights 0; a bump is highest at its centre",
+    checked="authors' code, paper not opened",
 )
 class Tisa(Scheme):
     """Add a sum of bumps over the offset. `3 * kernels * heads` parameters.

@@ -43,7 +43,12 @@ from posenc_compare.variants import Variant
 STD = 0.02  # of the initial table and projections
 
 
-@register("tupe", family="bias", source="Ke et al. 2020, arXiv:2006.15595")
+@register(
+    "tupe",
+    family="bias",
+    source="Ke et al. 2020, arXiv:2006.15595",
+    checked="authors' code, paper not opened",
+)
 class Tupe(Scheme):
     """Add products of trained vectors of the two positions, by head.
 

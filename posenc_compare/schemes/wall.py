@@ -35,6 +35,9 @@ BLOCK = 32  # queries in a product
     "wall",
     family="contextual",
     source="Tilde Research 2026, github.com/fla-org/flash-linear-attention",
+    identities="equals `nope` with open gates; with shut gates a token sees only "
+    "itself",
+    checked="authors' code; no paper",
 )
 class Wall(Scheme):
     """Let every channel of the product decay by gates of its own.

@@ -26,11 +26,11 @@ from posenc_compare.schemes.scheme import (
     Geometry,
     PairBias,
     Scheme,
-    picked,
+    gather_bias,
     register,
 )
 from posenc_compare.schemes.shared.distinct import distinct
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 SCALES = 8  # of the paper
 
@@ -40,6 +40,8 @@ SCALES = 8  # of the paper
     family="contextual",
     source="Oka et al. 2025, arXiv:2502.02004",
     real=True,
+    identities="wavelets have zero mean",
+    checked="paper (a copy of its text)",
 )
 class Wavelet(Scheme):
     """Compare the query with fixed waves of the distance, one for each channel.
@@ -74,7 +76,9 @@ class Wavelet(Scheme):
         Args:
             distances: `(...)`, query minus key, in tokens.
         """
-        widths = sent(torch.exp2(torch.arange(self.scales).double()), distances.device)
+        widths = to_device(
+            torch.exp2(torch.arange(self.scales).double()), distances.device
+        )
         shift = torch.arange(self.shifts, device=distances.device)
         moved = (distances[..., None] - shift).double()
         u = (moved[..., None, :] / widths[:, None]).flatten(-2)
@@ -92,4 +96,4 @@ class Wavelet(Scheme):
 
         waves, place = call.once(self, f"waves in {wide}", call.q_positions, made)
         products = call.q.to(wide) @ waves  # (..., query, step)
-        return picked(products * self.scale(call.q.shape[-1]), place)
+        return gather_bias(products * self.scale(call.q.shape[-1]), place)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from posenc_compare.schemes.contract import opened
+from posenc_compare.schemes.contract import call_hook
 from posenc_compare.schemes.scheme import Call, Facts, Geometry, PairBias, Scheme
 
 
@@ -47,10 +47,10 @@ class Wrapper(Scheme):
         return self.inner.embed(x, positions)
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return opened(self.inner, "query", q, positions, call=call)
+        return call_hook(self.inner, "query", q, positions, call=call)
 
     def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return opened(self.inner, "key", k, positions, call=call)
+        return call_hook(self.inner, "key", k, positions, call=call)
 
     def scale(self, head_dim: int) -> float:
         return self.inner.scale(head_dim)
@@ -62,7 +62,7 @@ class Wrapper(Scheme):
         return self.inner.token_state(x, past)
 
     def offset_bias(self, offsets: Tensor, call: Call | None = None) -> Tensor | None:
-        return opened(self.inner, "offset_bias", offsets, call=call)
+        return call_hook(self.inner, "offset_bias", offsets, call=call)
 
     def pair_bias(self, call: Call) -> PairBias | None:
         return self.inner.pair_bias(call)

@@ -12,8 +12,8 @@ Direction: queries grow with the position as keys shrink. Keys in the future wou
 amplified; xPos is refused without a causal mask.
 Layout: `adjacent` pairs (0, 1), (2, 3), ... in the paper and all ports; `half` pairs
 channel i with i + d/2.
-Length: the scale base of 512 is the default of torchscale. That the paper trains at
-1024 is unverified.
+Length: the scale base of 512 is the default of torchscale, here for a training length
+of 1024.
 """
 
 import math
@@ -28,7 +28,7 @@ from posenc_compare.schemes.scheme import (
     Facts,
     Geometry,
     Published,
-    asserted,
+    assert_in_graph,
     register,
 )
 from posenc_compare.schemes.shared.frequencies import position_angles
@@ -36,7 +36,14 @@ from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
 @register(
-    "xpos", family="rotary", source="Sun et al. 2022, arXiv:2212.10554", real=True
+    "xpos",
+    family="rotary",
+    source="Sun et al. 2022, arXiv:2212.10554",
+    real=True,
+    identities="the centre cancels in products of query and key",
+    oracles="x-transformers 1e-7, rotary-embedding-torch 1e-7",
+    checked="paper, authors' code; they differ, see `scale_base`; unverified: the "
+    "length that the paper trains at",
 )
 class Xpos(Rotation):
     """Rotate, and fade with the distance, pair by pair. Has no parameters.
@@ -113,7 +120,9 @@ class Xpos(Rotation):
         fading = math.log((1 + self.gamma) / self.gamma) / self.scale_base
         window = math.floor(range_ / fading)
         near = (positions - self.centre).abs() <= window
-        if asserted(near, f"xpos: positions must be at most {window} from the centre"):
+        if assert_in_graph(
+            near, f"xpos: positions must be at most {window} from the centre"
+        ):
             return
         far = positions[~near]
         if far.numel():

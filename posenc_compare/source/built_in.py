@@ -22,7 +22,7 @@ from posenc_compare.source.files import (
     file_of,
     imported_from,
     read,
-    remembered,
+    source_cache,
     tree_of,
 )
 from posenc_compare.source.forms import (
@@ -44,12 +44,12 @@ class Code(NamedTuple):
     statements: tuple[ast.stmt, ...] = ()
 
 
-@remembered
+@source_cache
 def built_in_code(module: str, path: Path, definition: str) -> Code:
     """Return the code that identifies a definition in a file of this package."""
     reader = _Reader(module, path, read)
     counted = [reader.read(module, definition)]
-    before, now = edits.edited()
+    before, now = edits.changed_texts()
     if any(file in now for file in reader.files):
         earlier = _Reader(module, path, lambda f: before[f] if f in before else read(f))
         earlier.read(module, definition)
@@ -180,4 +180,4 @@ class _Reader:
         return place
 
 
-_module = remembered(_Module)
+_module = source_cache(_Module)

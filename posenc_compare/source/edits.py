@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from posenc_compare.source.files import OURS, read, remembered, tree_of
+from posenc_compare.source.files import OURS, read, source_cache, tree_of
 from posenc_compare.source.forms import (
     Form,
     defines,
@@ -34,17 +34,17 @@ PACKAGE = Path(__file__).parent.parent
 Texts = dict[Path, bytes]
 
 
-@remembered
+@source_cache
 def shared_edits() -> str:
     """Return the hash of what was edited in shared files; "" for nothing."""
-    before, after = map(_statements, edited())
+    before, after = map(_statements, changed_texts())
     gone = {f"without {one}" for one in (before - after).elements()}
     found = sorted(gone | {*(after - before).elements()})
     return hashlib.sha256("\n".join(found).encode()).hexdigest() if found else ""
 
 
-@remembered
-def edited() -> tuple[Texts, Texts]:
+@source_cache
+def changed_texts() -> tuple[Texts, Texts]:
     """Return the texts of edited files before, where they are known, and now."""
     return _since_commit() or _since_install()
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import read_regular
 
-LIMIT = 1 << 24  # bytes of a file of source
-DEEP = 200  # levels of its syntax; Python's own tools for trees fail at about 300
+SOURCE_BYTES = 1 << 24  # bytes of a file of source
+MOST_LEVELS = 200  # of its syntax; Python's own tools for trees fail at about 300
 PLUGIN = "posenc_plugin_"  # how the module of a plugin that is one file begins
 OURS = __name__.split(".")[0]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,7 +20,7 @@ _texts: dict[Path, bytes] = {}
 _remembered: list[Callable[[], None]] = []  # each forgets what a function returned
 
 
-def remembered(function: F) -> F:
+def source_cache(function: F) -> F:
     """Return a function of source that keeps its results until a file is read anew."""
     kept = functools.cache(function)
     _remembered.append(kept.cache_clear)
@@ -30,7 +30,7 @@ def remembered(function: F) -> F:
 def read(path: Path) -> bytes:
     """Return the source in a file, as it was when it was first read."""
     if path not in _texts:
-        _texts[path] = read_regular(path, LIMIT)
+        _texts[path] = read_regular(path, SOURCE_BYTES)
     return _texts[path]
 
 
@@ -60,7 +60,7 @@ def tree_of(text: bytes) -> ast.Module:
         return ast.Module([ast.Assert(ast.Constant(text))], [])
 
 
-@remembered
+@source_cache
 def file_of(name: str) -> Path | None:
     """Return the source file of a module; None if it has none.
 
@@ -93,8 +93,8 @@ def imported_from(node: ast.ImportFrom, package: str) -> str:
 def _tree(text: bytes) -> ast.Module:
     tree = ast.parse(text)
     level: list[ast.AST] = [tree]
-    for _ in range(DEEP):
+    for _ in range(MOST_LEVELS):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     if level:
-        raise ValueError(f"nested more than {DEEP} levels deep")
+        raise ValueError(f"nested more than {MOST_LEVELS} levels deep")
     return tree

@@ -5,11 +5,12 @@ import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from posenc_compare.source.files import read, remembered, tree_of
+from posenc_compare.source.files import read, source_cache, tree_of
 
 DECORATORS = ("register", "register_measure", "register_task")
 SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
 DECLARED = {"source", "real", "own_text"}  # the paper, and what a scheme refuses
+DECLARED |= {"identities", "oracles", "checked"}  # what tests and readers compared
 SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
 ASKED = (ast.Name, ast.Constant, ast.Call, ast.Raise)
 
@@ -53,7 +54,7 @@ def defines(statement: ast.stmt) -> list[str]:
     return names if len(names) == len(targets) else []
 
 
-@remembered
+@source_cache
 def registers(path: Path) -> bool:
     """Return whether a file declares a scheme, a measure or a task."""
     return any(map(is_registered, tree_of(read(path)).body))
@@ -86,7 +87,7 @@ def form(node: object, word: Words) -> Form:
         return [type(node).__name__, found]
     parts: dict[str, Form] = {}
     for name, value in ast.iter_fields(node):
-        counted = _counted(node, name, value)
+        counted = _counted_field(node, name, value)
         if counted is not None and counted != []:
             parts[name] = form(counted, word)
     return [type(node).__name__, parts]
@@ -117,7 +118,7 @@ def without_texts(node: ast.AST, word: Words) -> Form:
     return None
 
 
-def _counted(node: ast.AST, name: str, value: object) -> object:
+def _counted_field(node: ast.AST, name: str, value: object) -> object:
     """Return a field of a node without what does not count."""
     if name in SILENT or (name == "annotation" and isinstance(node, ast.arg)):
         return None

@@ -6,8 +6,8 @@ imports. Code that this package shares (attention, trainer, helpers) is identifi
 `NUMBERS` alone, unless it is edited (see `edits`).
 """
 
-from posenc_compare.registry import Entry
 from posenc_compare.source.built_in import Code, built_in_code
+from posenc_compare.source.entry import Entry
 from posenc_compare.source.files import OURS
 from posenc_compare.source.plugin import plugin_code
 

@@ -18,13 +18,14 @@ import re
 from typing import Any, NamedTuple
 
 from posenc_compare.source.built_in import Code, built_in_code
+from posenc_compare.source.closure import Place, find_imports, imports, statements_of
 from posenc_compare.source.edits import PACKAGE
 from posenc_compare.source.files import (
     OURS,
     PLUGIN,
     file_of,
     read,
-    remembered,
+    source_cache,
     tree_of,
 )
 from posenc_compare.source.forms import (
@@ -33,7 +34,6 @@ from posenc_compare.source.forms import (
     nameless,
     registers,
 )
-from posenc_compare.source.reached import Place, imports, reached, statements_of
 
 # With these, the definition of a class may run code of another one.
 SUBCLASSES = {"__subclasses__", "__init_subclass__", "__set_name__", "metaclass"}
@@ -47,7 +47,7 @@ PLAIN = {"staticmethod", "classmethod", "property", "torch.no_grad()"}
 PLAIN |= {"cached_property", "functools.cached_property"}  # decorators
 
 
-@remembered
+@source_cache
 def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
     """Return the code that identifies a definition of a plugin.
 
@@ -57,7 +57,7 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
         definition: name of the class or function under the decorator.
     """
     own = frozenset(module.split(".")[0] for module, _ in (given, declaring))
-    files, packages = reached([given, declaring], own)
+    files, packages = find_imports([given, declaring], own)
     parts = [part for place in files for part in _parts(place)]
     kept = {part for part in parts if not part.names or definition in part.names}
     if any(part.words & SUBCLASSES for part in parts):
@@ -93,7 +93,7 @@ class _Part(NamedTuple):
     names: frozenset[str]
 
 
-@remembered
+@source_cache
 def _parts(place: Place) -> list[_Part]:
     """Return the statements of a file that may count, in their order."""
     body = statements_of(place[1])

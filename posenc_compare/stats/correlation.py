@@ -82,7 +82,7 @@ def correlation(
         _interval(x, y, schemes, np.arange(n)),
         _interval(x, y, blocks, family),
         _partial(x, y, z, once),
-        _permuted(x, y, orders),
+        _permutation_p(x, y, orders),
     )
 
 
@@ -179,7 +179,7 @@ def _partial(x: Floats, y: Floats, z: Floats, once: Floats) -> float:
     return float((xy - xz * yz) / np.sqrt(left)) if left > 1e-12 else np.nan
 
 
-def _permuted(x: Floats, y: Floats, orders: Counts) -> float:
+def _permutation_p(x: Floats, y: Floats, orders: Counts) -> float:
     """Return the share of permutations with a correlation as large; NaN for none."""
     once = np.ones((1, len(x)))
     a, b = _centred_ranks(x, once)[0], _centred_ranks(y, once)[0]

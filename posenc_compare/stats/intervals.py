@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
-from posenc_compare.stats.rounding import scaled
+from posenc_compare.stats.rounding import scale_down
 
 LEVEL = 0.95
 """Coverage of every interval."""
@@ -38,7 +38,7 @@ def half_width(values: ArrayLike) -> float:
     known = array[np.isfinite(array)]
     if len(known) < 2:
         return math.nan
-    small, power = scaled(known)
+    small, power = scale_down(known)
     error = small.std(ddof=1) / math.sqrt(len(known))
     return float(np.ldexp(t_quantile(len(known) - 1) * error, power[0]))
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc_compare.stats.rounding import difference, scaled
+from posenc_compare.stats.rounding import difference, scale_down
 
 FEWEST = 6
 """Seeds from which a pair can differ at the level `ALPHA`."""
@@ -24,7 +24,7 @@ ALPHA = 0.05
 """Chance of any false claim in one table."""
 EXACT = 15  # seeds up to which every flip is counted; beyond, a sample is
 SEED = 0
-BLOCK = 2048  # flips at a time
+FLIPS_AT_ONCE = 2048  # flips at a time
 SLACK = 1e-8  # relative; equal sums of other order differ by less
 STEADY = 1e-6  # share of the squared differences that is not the mean, at the least
 
@@ -64,7 +64,7 @@ def adjusted_p_of(differences: ArrayLike) -> NDArray[np.float64]:
     tested = counts >= FEWEST
     found = np.full(len(array), np.nan)
     if tested.any():
-        some = scaled(np.nan_to_num(array[tested]))[0]  # which leaves t as it is
+        some = scale_down(np.nan_to_num(array[tested]))[0]  # which leaves t as it is
         found[tested] = _step_down(some, counts[tested], array.shape[1])
     return found
 
@@ -117,14 +117,14 @@ def _flips(seeds: int) -> Iterator[NDArray[np.float64]]:
     """
     free = seeds - 1
     if seeds <= EXACT:
-        for start in range(0, 1 << free, BLOCK):
-            numbers = np.arange(start, min(start + BLOCK, 1 << free))
+        for start in range(0, 1 << free, FLIPS_AT_ONCE):
+            numbers = np.arange(start, min(start + FLIPS_AT_ONCE, 1 << free))
             bits = numbers[:, None] >> np.arange(free) & 1
             yield (1 - 2 * np.pad(bits, ((0, 0), (1, 0)))).astype(np.float64)
         return
     rng = np.random.default_rng(SEED)
-    for start in range(0, 1 << (EXACT - 1), BLOCK):
-        signs = rng.integers(2, size=(BLOCK, seeds)).astype(np.float64) * 2 - 1
+    for start in range(0, 1 << (EXACT - 1), FLIPS_AT_ONCE):
+        signs = rng.integers(2, size=(FLIPS_AT_ONCE, seeds)).astype(np.float64) * 2 - 1
         if start == 0:
             signs[0] = 1.0
         yield signs

@@ -44,7 +44,7 @@ def difference(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     return np.where(np.abs(found) <= NOTHING * size, 0.0, found)
 
 
-def scaled(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+def scale_down(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Return values below 1, whose squares are numbers, and how to undo that.
 
     Args:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from posenc_compare.tasks.drawn import Drawn, Sequence, size
+from posenc_compare.tasks.random_task import RandomTask, Sequence, size
 from posenc_compare.tasks.task import register_task
 
 PLUS, EQUALS = 10, 11
@@ -18,7 +18,7 @@ PLUS, EQUALS = 10, 11
     batch=32,
     learning_rate=2e-3,
 )
-class Addition(Drawn):
+class Addition(RandomTask):
     """Output the sum of two numbers with equally many digits, the highest first.
 
     `1 7 + 8 5 = 1 0 2`: a number of k digits may begin with zeros, and the sum has

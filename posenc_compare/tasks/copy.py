@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from posenc_compare.tasks.drawn import Drawn, Sequence, size
+from posenc_compare.tasks.random_task import RandomTask, Sequence, size
 from posenc_compare.tasks.task import register_task
 
 MARK, FIRST, SYMBOLS = 1, 2, 16
@@ -18,7 +18,7 @@ MARK, FIRST, SYMBOLS = 1, 2, 16
     batch=32,
     learning_rate=2e-3,
 )
-class Copy(Drawn):
+class Copy(RandomTask):
     """Repeat a list of symbols in order.
 
     `a b c | a b c`: the list fills half of the length.

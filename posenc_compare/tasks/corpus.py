@@ -23,7 +23,7 @@ from posenc_compare.validate import read_regular
 APART = b"\xff" * 8  # longer than any document: what follows is another corpus
 HELD_OUT = 0.1  # least fraction of all bytes in each of the sets held out
 LIBRARY = Path(__file__).with_name("stdlib.zip")  # tests and idlelib left out
-NAME = "Python 3.11.7 standard library"
+STDLIB_NAME = "Python 3.11.7 standard library"
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,9 @@ def _read(which: str, source: str) -> tuple[str, dict[str, bytes]]:
     """
     if source == STDLIB:
         with zipfile.ZipFile(LIBRARY) as library:
-            return NAME, {file: library.read(file) for file in library.namelist()}
+            return STDLIB_NAME, {
+                file: library.read(file) for file in library.namelist()
+            }
     if not source:
         raise CorpusError(f"{which} must be a file or a folder, got an empty name")
     folder = Path(source)

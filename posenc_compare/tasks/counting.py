@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from posenc_compare.tasks.drawn import Drawn, Sequence
+from posenc_compare.tasks.random_task import RandomTask, Sequence
 from posenc_compare.tasks.task import register_task
 
 SYMBOLS, MODULUS = 4, 8
@@ -18,7 +18,7 @@ SYMBOLS, MODULUS = 4, 8
     batch=32,
     learning_rate=2e-3,
 )
-class Counting(Drawn):
+class Counting(RandomTask):
     """After each of four symbols, output its count so far, modulo eight."""
 
     def sequence(

@@ -8,7 +8,7 @@ dependencies) and 0.1 (dense: many to tell apart).
 
 import numpy as np
 
-from posenc_compare.tasks.drawn import Drawn, Sequence
+from posenc_compare.tasks.random_task import RandomTask, Sequence
 from posenc_compare.tasks.task import Batch, register_task
 
 WRITE, IGNORE, READ, BIT = 0, 1, 2, 3
@@ -25,7 +25,7 @@ IGNORED = {"test": 0.8, "sparse": 0.98, "dense": 0.1}
     batch=32,
     learning_rate=2e-3,
 )
-class FlipFlop(Drawn):
+class FlipFlop(RandomTask):
     """At each read, output the bit that was written last."""
 
     ignored = IGNORED["test"]

@@ -7,7 +7,7 @@ have several shapes, so that a distance along the line says little.
 import numpy as np
 import torch
 
-from posenc_compare.tasks.drawn import Drawn, Sequence
+from posenc_compare.tasks.random_task import RandomTask, Sequence
 from posenc_compare.tasks.task import Batch, register_task
 
 SYMBOLS, LEAST = 16, 4  # cells along a side at the least
@@ -24,7 +24,7 @@ SYMBOLS, LEAST = 16, 4  # cells along a side at the least
     batch=32,
     learning_rate=2e-3,
 )
-class GridLookup(Drawn):
+class GridLookup(RandomTask):
     """At each cell, output the symbol of the cell above and to the left.
 
     Positions are `(row, column)`; a scheme of one axis counts along the line.

@@ -6,7 +6,7 @@ tell a place ahead from one behind; symmetric schemes cannot.
 
 import numpy as np
 
-from posenc_compare.tasks.drawn import Drawn, Sequence
+from posenc_compare.tasks.random_task import RandomTask, Sequence
 from posenc_compare.tasks.task import register_task
 
 SYMBOLS, PLACES = 16, 3
@@ -23,7 +23,7 @@ SYMBOLS, PLACES = 16, 3
     batch=32,
     learning_rate=2e-3,
 )
-class Lookahead(Drawn):
+class Lookahead(RandomTask):
     """At each place, output the symbol three places later, without a causal mask.
 
     The last three places do not count.

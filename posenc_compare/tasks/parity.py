@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from posenc_compare.tasks.drawn import Drawn, Sequence
+from posenc_compare.tasks.random_task import RandomTask, Sequence
 from posenc_compare.tasks.task import register_task
 
 
@@ -16,7 +16,7 @@ from posenc_compare.tasks.task import register_task
     batch=32,
     learning_rate=2e-3,
 )
-class Parity(Drawn):
+class Parity(RandomTask):
     """After each bit, output whether the number of ones so far is odd."""
 
     def sequence(

@@ -5,7 +5,7 @@ Source: after Mohtashami, Jaggi 2023, arXiv:2305.16300.
 
 import numpy as np
 
-from posenc_compare.tasks.drawn import Drawn, Sequence
+from posenc_compare.tasks.random_task import RandomTask, Sequence
 from posenc_compare.tasks.task import register_task
 
 DIGITS, HERE, ASK, FILLER = 10, 10, 11, 12
@@ -22,7 +22,7 @@ FILLERS, KEY = 16, 4
     batch=32,
     learning_rate=2e-3,
 )
-class Passkey(Drawn):
+class Passkey(RandomTask):
     """Output the four digits that followed a mark, anywhere in the text."""
 
     def sequence(

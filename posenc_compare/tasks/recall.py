@@ -7,7 +7,7 @@ distances and not of more to remember.
 
 import numpy as np
 
-from posenc_compare.tasks.drawn import Drawn, Sequence, size
+from posenc_compare.tasks.random_task import RandomTask, Sequence, size
 from posenc_compare.tasks.task import register_task
 
 FILLERS, KEYS, VALUES = 16, 16, 16
@@ -24,7 +24,7 @@ PAIRS = 6  # at the most
     batch=32,
     learning_rate=2e-3,
 )
-class Recall(Drawn):
+class Recall(RandomTask):
     """Output the value of each key; pairs and queries are scattered in filler.
 
     Pairs lie in the first half of the text, queries in the second.

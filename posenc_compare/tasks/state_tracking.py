@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
-from posenc_compare.tasks.drawn import Drawn, Sequence
+from posenc_compare.tasks.random_task import RandomTask, Sequence
 from posenc_compare.tasks.task import register_task
 
 GROUP = list(permutations(range(3)))
@@ -27,7 +27,7 @@ PRODUCT = np.array(
     batch=32,
     learning_rate=2e-3,
 )
-class StateTracking(Drawn):
+class StateTracking(RandomTask):
     """After each permutation of three things, output the product of all so far."""
 
     def sequence(

@@ -26,7 +26,7 @@ from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.validate import read_regular
 
-NAME = "checkpoint"
+FILE_NAME = "checkpoint"
 DIGEST, STEP = 32, 8  # bytes before the tensors
 
 Tensors = dict[str, Tensor]
@@ -102,7 +102,7 @@ class Checkpoints:
             return 0, {}
         what = "checkpoint"
         try:
-            data = read_regular(self.folder / NAME, limit)
+            data = read_regular(self.folder / FILE_NAME, limit)
             if data[:DIGEST] != _digest(self.folder, data[DIGEST:]):
                 raise ValueError("its checksum does not match")
             step = int.from_bytes(data[DIGEST : DIGEST + STEP])
@@ -124,10 +124,12 @@ class Checkpoints:
             # The run's own folder exists already; if it is gone, the run has lost it.
             for place in (folder.parent, folder):
                 place.mkdir(exist_ok=True)
-            for path in folder.glob(f".{NAME}.*"):  # of a save that was interrupted
+            for path in folder.glob(
+                f".{FILE_NAME}.*"
+            ):  # of a save that was interrupted
                 with contextlib.suppress(FileNotFoundError):  # removed by another run
                     self.files.unlink(path)
-            write_file(folder / NAME, _digest(folder, data) + data, self.files)
+            write_file(folder / FILE_NAME, _digest(folder, data) + data, self.files)
         except FileNotFoundError:
             if not folder.parent.parent.is_dir():
                 raise StoreError(

@@ -87,7 +87,7 @@ class CanonA(Still):
             nn.init.uniform_(weight, -(TAPS**-0.5), TAPS**-0.5, generator)
 
     def attended(self, x: Tensor) -> Tensor:
-        return _summed(x, self.a)
+        return _sum_taps(x, self.a)
 
 
 class Canon(CanonA):
@@ -105,13 +105,13 @@ class Canon(CanonA):
         self, q: Tensor, k: Tensor, v: Tensor, x: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         of_q, of_k, of_v = self.b
-        return _summed(q, of_q), _summed(k, of_k), _summed(v, of_v)
+        return _sum_taps(q, of_q), _sum_taps(k, of_k), _sum_taps(v, of_v)
 
     def read(self, x: Tensor) -> Tensor:
-        return _summed(x, self.c)
+        return _sum_taps(x, self.c)
 
     def hidden(self, x: Tensor) -> Tensor:
-        return _summed(x, self.d)
+        return _sum_taps(x, self.d)
 
 
 class KVShift(Still):
@@ -135,7 +135,7 @@ class KVShift(Still):
             part.repeat_interleave(k.shape[-1] // part.shape[-1], dim=-1)
             for part in shares.chunk(2, dim=-1)
         )
-        return q, _shifted(k, of_keys), _shifted(v, of_values)
+        return q, _mix_previous(k, of_keys), _mix_previous(v, of_values)
 
 
 class Peg(Still):
@@ -166,7 +166,7 @@ class Peg(Still):
         return torch.cat([own, (grid + mixed).flatten(2).mT], dim=1)
 
 
-def _summed(x: Tensor, taps: Tensor) -> Tensor:
+def _sum_taps(x: Tensor, taps: Tensor) -> Tensor:
     """Add to every channel a weighted sum of its last values.
 
     Args:
@@ -177,7 +177,7 @@ def _summed(x: Tensor, taps: Tensor) -> Tensor:
     return x + F.conv1d(padded, taps[:, None], groups=len(taps)).mT
 
 
-def _shifted(x: Tensor, share: Tensor) -> Tensor:
+def _mix_previous(x: Tensor, share: Tensor) -> Tensor:
     """Mix each token with the one before, by its share; before the first is zero."""
     before = F.pad(x, (0, 0, 1, 0))[:, :-1]
     return ((1 - share) * x + share * before).to(x.dtype)

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from posenc_compare.tasks.task import Batch
 from posenc_compare.train.decoder import Decoder, ids_of
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 TEST_TOKENS = 8192  # in one forward pass of a test, which has one draw of random ids
-ROWS = 8  # at least, in a product: of fewer, torch may round the sums otherwise
+LEAST_ROWS = 8  # at least, in a product: of fewer, torch may round the sums otherwise
 
 
 @torch.no_grad()
@@ -36,12 +36,12 @@ def evaluate(
     positions = batch.positions_for(model.axes)
     size = max(1, TEST_TOKENS // length)
     fewest = count % size or size  # sequences in a pass
-    first = min(_first_counted(batch), max(0, length - math.ceil(ROWS / fewest)))
+    first = min(_first_counted(batch), max(0, length - math.ceil(LEAST_ROWS / fewest)))
     found: list[Tensor] = []
     for start in range(0, count, size):
         part = slice(start, start + size)
         both = batch.tokens, batch.targets
-        some, wanted = (sent(t[part], device) for t in both)
+        some, wanted = (to_device(t[part], device) for t in both)
         with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
             ids = ids_of(start, "test")
             logits = model(some, positions, ids, first, batch.sides)
@@ -74,7 +74,7 @@ def by_place(scores: Tensor, batch: Batch) -> Tensor:
     return (scores * weights).sum(dim=0) * scores.shape[1] / weights.sum()
 
 
-def counted(scores: Tensor, batch: Batch) -> Tensor:
+def scores_that_count(scores: Tensor, batch: Batch) -> Tensor:
     """Return the scores of the tokens that count, in the order of their sequences."""
     return scores if batch.weights is None else scores[batch.weights > 0]
 

@@ -20,7 +20,7 @@ from posenc_compare.tasks.task import Task, check_batch, check_task
 from posenc_compare.train.decoder import Decoder, ids_of
 from posenc_compare.train.optimiser import AdamW, groups
 from posenc_compare.train.progress import Progress
-from posenc_compare.transfer import sent
+from posenc_compare.transfer import to_device
 
 LOOK = 64  # steps between looks at the losses on a GPU, which waits for its work then
 
@@ -102,8 +102,8 @@ class Trainer:
         if self.own_task:
             who = f"{setting.task}: batch({step}, seed)"
             check_batch(who, batch, setting.length, setting.task, setting.batch)
-        tokens = sent(batch.tokens, self.device)
-        targets = sent(batch.targets.reshape(-1), self.device)
+        tokens = to_device(batch.tokens, self.device)
+        targets = to_device(batch.targets.reshape(-1), self.device)
         positions = batch.positions_for(self.model.axes)
         ids = ids_of(setting.seed, step)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
@@ -113,7 +113,7 @@ class Trainer:
         if batch.weights is None:
             return F.cross_entropy(logits, targets)
         losses = F.cross_entropy(logits, targets, reduction="none")
-        weights = sent(batch.weights.reshape(-1), self.device)
+        weights = to_device(batch.weights.reshape(-1), self.device)
         return (losses * weights).sum() / weights.sum()
 
     def _check_finite(self) -> None:
@@ -144,7 +144,7 @@ class Trainer:
     def state(self) -> dict[str, Tensor]:
         """Return all that training goes on from, by name."""
         tensors = {"losses": self.losses[: self.done].clone()}
-        for name, tensor in self._named():
+        for name, tensor in self._named_tensors():
             tensors[f"model.{name}"] = tensor.detach()
             for part, value in self.optimiser.state.get(tensor, {}).items():
                 tensors[f"optimiser.{part}.{name}"] = value
@@ -153,7 +153,7 @@ class Trainer:
     @property
     def most(self) -> int:
         """Return the bytes that `state` takes at the most, with room for names."""
-        tensors = [tensor for _, tensor in self._named()]
+        tensors = [tensor for _, tensor in self._named_tensors()]
         held = sum(3 * t.numel() * t.element_size() + 4096 for t in tensors)
         return held + 4 * self.setting.steps
 
@@ -167,7 +167,7 @@ class Trainer:
         self.losses[:step] = tensors["losses"]
         self.done = step
         with torch.no_grad():
-            for name, tensor in self._named():
+            for name, tensor in self._named_tensors():
                 tensor.copy_(tensors[f"model.{name}"])
                 if f"optimiser.step.{name}" in tensors:
                     moments = {
@@ -182,7 +182,7 @@ class Trainer:
             raise ValueError(f"its step must be up to {self.setting.steps}, got {step}")
         wanted: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
         wanted["losses"] = ((step,), torch.float32)
-        for name, tensor in self._named():
+        for name, tensor in self._named_tensors():
             known = (tuple(tensor.shape), tensor.dtype)
             wanted[f"model.{name}"] = known
             if f"optimiser.step.{name}" in tensors and isinstance(tensor, nn.Parameter):
@@ -196,7 +196,7 @@ class Trainer:
         if wrong:
             raise ValueError(f"{min(wrong)} is missing or not of this training")
 
-    def _named(self) -> list[tuple[str, Tensor]]:
+    def _named_tensors(self) -> list[tuple[str, Tensor]]:
         return [*self.model.named_parameters(), *self.model.named_buffers()]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from posenc_compare import schemes
-from posenc_compare.references import ARXIV, cited, entries
+from posenc_compare.references import ARXIV, entries, find_bibtex
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.schemes import Scheme, register
 
@@ -53,7 +53,7 @@ def test_entries_are_those_of_the_papers_named() -> None:
     keys = {key for named in NAMED.values() for key in named}
     keys |= {key for source in SOURCES.values() for key in ARXIV.findall(source)}
     assert "2309.00071" in keys
-    assert set(entries()) == keys
+    assert set(entries()) == keys, "write them into schemes/references.bib"
 
 
 @pytest.mark.parametrize("key", entries())
@@ -70,15 +70,15 @@ def test_entry_is_whole_and_ascii(key: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in BUILT_IN if ARXIV.search(SOURCES[n])])
 def test_first_author_is_that_of_the_source(name: str) -> None:
-    (entry,) = cited(SOURCES[name])
+    (entry,) = find_bibtex(SOURCES[name])
     plain = entry.replace(r"{\'e}", "é")
     assert f"author = {{{SOURCES[name].split()[0]}, " in plain
 
 
 def test_a_paper_is_cited_once_if_it_is_known() -> None:
     rope, yarn = entries()["2104.09864"], entries()["2309.00071"]
-    assert cited("2104.09864, 2309.00071 and 2104.09864") == [rope, yarn]
-    assert cited("no primary source") == cited("arXiv:0000.00000") == []
+    assert find_bibtex("2104.09864, 2309.00071 and 2104.09864") == [rope, yarn]
+    assert find_bibtex("no primary source") == find_bibtex("arXiv:0000.00000") == []
 
 
 @pytest.mark.parametrize(

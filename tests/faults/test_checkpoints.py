@@ -16,7 +16,7 @@ from safetensors.torch import save as to_bytes
 from support.filesystem import CALLS, Crash, Seam
 
 from posenc_compare.errors import StoreError
-from posenc_compare.train.checkpoints import NAME, Checkpoints, Stopped
+from posenc_compare.train.checkpoints import FILE_NAME, Checkpoints, Stopped
 
 KEY = "0123456789abcdef" * 2
 ANY = (lambda step, tensors: None, 1 << 30)  # takes whatever was kept
@@ -80,7 +80,7 @@ def test_crashes_in_a_row_fill_no_disk(folder: Path) -> None:
         assert resumed(folder) == (20, [])
         assert len(held(folder)) <= 2  # the old one, and what was cut off
     keep(folder, 200)
-    assert held(folder) == [NAME]
+    assert held(folder) == [FILE_NAME]
 
 
 @pytest.mark.parametrize("at", range(len(CALLS) + 1))
@@ -145,7 +145,7 @@ DAMAGE: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_checkpoint_is_refused(folder: Path, name: str) -> None:
-    path = folder / NAME
+    path = folder / FILE_NAME
     for damaged in DAMAGE[name](path.read_bytes()):
         path.write_bytes(damaged)
         assert resumed(folder) == (0, ["checkpoint: its checksum does not match"])
@@ -184,7 +184,7 @@ def test_a_planted_checkpoint_with_a_checksum_is_never_run(
     sentinel = tmp_path / "sentinel"
     data = (5).to_bytes(8) + pickle.dumps(Payload(sentinel))
     digest = hashlib.sha256(KEY.encode() + data).digest()
-    (folder / NAME).write_bytes(digest + data)
+    (folder / FILE_NAME).write_bytes(digest + data)
     step, refused = resumed(folder)
     assert step == 0
     assert "step 5" in refused[0]

@@ -10,7 +10,7 @@ import pytest
 from support.filesystem import CELL, Crash, Seam, body
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records import packed
+from posenc_compare.records import archive
 from posenc_compare.records import store as storing
 from posenc_compare.records.load import load_records
 from posenc_compare.records.store import Store
@@ -66,7 +66,7 @@ def test_what_is_computed_beside_packed_records_is_merged(store: Store) -> None:
 
 
 def test_a_finished_run_packs_itself_and_goes_on(posenc, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("posenc_compare.records.store.MANY", 4)
+    monkeypatch.setattr("posenc_compare.records.store.MOST_LOOSE", 4)
     words = ["measure", "--schemes=nope", "--measures=smoothness", "--set=positions=8"]
     words += ["--set=width=16,heads=2", "--out", tmp_path / "run"]
     for seeds, left in (("3", 3), ("4", 0), ("6", 2)):
@@ -158,7 +158,7 @@ def test_a_folder_in_place_of_the_file_is_named(store: Store) -> None:
     reader = Store(store.folder)
     assert len(list(reader.records())) == 6  # the loose ones
     assert reader.read("0" * 32) is None
-    assert reader.damaged == [packed.NAME]
+    assert reader.damaged == [archive.ARCHIVE]
 
 
 # Crashes, full disks, other runs
@@ -177,7 +177,8 @@ def test_a_crash_or_a_full_disk_loses_nothing(
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "value"), [(packed, "PACKED", 99), (storing, "write_file", None)]
+    ("module", "name", "value"),
+    [(archive, "PACKED", 99), (storing, "write_file", None)],
 )
 def test_what_cannot_be_packed_stays_as_it_is(
     store: Store, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, value: Any
@@ -186,7 +187,7 @@ def test_what_cannot_be_packed_stays_as_it_is(
         raise OSError(errno.ENOSPC, "full")
 
     before = loose(store)
-    monkeypatch.setattr(storing, "MANY", 6)
+    monkeypatch.setattr(storing, "MOST_LOOSE", 6)
     monkeypatch.setattr(module, name, value or fail)
     store.pack_finished()
     assert (loose(store), store.packed.exists()) == (before, False)

@@ -8,7 +8,7 @@ import pytest
 from support.filesystem import CELL, body
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.reuse import copy_records, held_by
+from posenc_compare.records.reuse import copy_records, find_records
 from posenc_compare.records.store import Store
 
 CELLS = [replace(CELL, setting=replace(CELL.setting, seed=seed)) for seed in range(4)]
@@ -36,7 +36,7 @@ def test_what_came_out_well_is_copied_and_nothing_else(tmp_path: Path) -> None:
     one = folder(tmp_path / "one", s0={}, s1={"status": "failed"}, s2={})
     two = folder(tmp_path / "two", s1={}, s3={"quantities": timed(3)})
     (one.cells / f"{KEYS[2]}.json").write_text("{")
-    held = held_by(KEYS, [one.folder, two.folder])
+    held = find_records(KEYS, [one.folder, two.folder])
     assert {key: store.folder.name for key, store in held.items()} == {
         KEYS[0]: "one",
         KEYS[1]: "two",
@@ -49,20 +49,20 @@ def test_a_copy_has_every_byte(tmp_path: Path, packed: bool) -> None:
     texts = {path.name: path.read_bytes() for path in one.cells.glob("*.json")}
     if packed:
         one.pack()
-    copy_records(held_by(KEYS, [one.folder]), new)
+    copy_records(find_records(KEYS, [one.folder]), new)
     assert {path.name: path.read_bytes() for path in new.cells.glob("*")} == texts
 
 
 def test_a_record_that_went_meanwhile_is_left_to_be_computed(tmp_path: Path) -> None:
     one, new = folder(tmp_path / "one", s0={}, s1={}), folder(tmp_path / "new")
-    held = held_by(KEYS, [one.folder])
+    held = find_records(KEYS, [one.folder])
     (one.cells / f"{KEYS[0]}.json").unlink()
     copy_records(held, new)
     assert [record["key"] for record in new.records()] == [KEYS[1]]
 
 
 def test_a_folder_that_takes_no_copy_is_named(tmp_path: Path) -> None:
-    held = held_by(KEYS, [folder(tmp_path / "one", s0={}).folder])
+    held = find_records(KEYS, [folder(tmp_path / "one", s0={}).folder])
     with pytest.raises(StoreError, match=r"new: must take a record of \d+ bytes, got"):
         copy_records(held, Store(tmp_path / "new"))
 

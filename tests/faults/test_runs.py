@@ -28,7 +28,7 @@ from support.processes import children, gone_within, wait_for
 from posenc_compare.records.store import SCHEMA, Store
 from posenc_compare.run import worker
 from posenc_compare.run.compute import compute
-from posenc_compare.run.machine import fitted
+from posenc_compare.run.machine import fit_to_machine
 from posenc_compare.run.scheduler import Scheduler
 from posenc_compare.run.workers import Pool
 from posenc_compare.settings.table import Work
@@ -436,11 +436,11 @@ def test_workers_and_threads_fit_the_cores() -> None:
     (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
     assert cell.spec().threads == 1
     for threads in range(1, cores + 1):
-        limits = fitted(Work(threads=threads), [cell])
+        limits = fit_to_machine(Work(threads=threads), [cell])
         assert 1 <= limits.workers * threads <= cores
     many = Work(threads=8 * cores)
-    assert fitted(many, [cell]).workers == 1
-    assert fitted(replace(many, workers=7), [cell]).workers == 7  # as asked
+    assert fit_to_machine(many, [cell]).workers == 1
+    assert fit_to_machine(replace(many, workers=7), [cell]).workers == 7  # as asked
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -12,7 +12,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.measures import portrait as measure
 from posenc_compare.measures.portrait import portrait
 from posenc_compare.measures.probe import Probe
-from posenc_compare.run.compute import rounded
+from posenc_compare.run.compute import round_array
 from posenc_compare.schemes import SCHEMES, Variant
 from posenc_compare.settings.canonical import canonical
 from posenc_compare.train.progress import Progress
@@ -28,7 +28,7 @@ def arrays_of(name: str, probe: Probe = PROBE, **options: object) -> dict[str, A
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_every_scheme_has_a_portrait_that_fits_into_a_record(name: str) -> None:
     probe = Probe(dtype="bfloat16", heads=8)
-    arrays = {key: rounded(array) for key, array in arrays_of(name, probe).items()}
+    arrays = {key: round_array(array) for key, array in arrays_of(name, probe).items()}
     assert len(canonical(arrays)) < LIMIT
     assert not SCHEMES.get(name).family == "none" or not arrays
     shapes = {key: np.array(array, dtype=float).shape for key, array in arrays.items()}
@@ -76,7 +76,7 @@ def test_bias_map_of_alibi_is_minus_slope_times_distance() -> None:
 
 def test_bias_map_hides_the_future_of_a_causal_scheme() -> None:
     arrays = arrays_of("alibi", direction="causal")
-    bias = np.array(rounded(arrays["bias_map"]), dtype=float)
+    bias = np.array(round_array(arrays["bias_map"]), dtype=float)
     assert (np.isnan(bias) == np.triu(np.ones((48, 48), dtype=bool), 1)).all()
 
 

@@ -26,7 +26,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 def test_the_numbers_are_those_of_numbers(found: dict[str, dict[str, Any]]) -> None:
     assert KEPT["NUMBERS"] == NUMBERS, "python tests/pinned/pins.py writes them anew"
-    assert KEPT["of"].keys() == found.keys()
+    new = found.keys() - KEPT["of"].keys()
+    # Those of a new scheme are missed by `test_schemes_doc.py`.
+    assert not [name for name in new if not name.startswith("attention of ")]
 
 
 @pytest.mark.parametrize("name", KEPT["of"])

@@ -965,7 +965,7 @@ def test_one_angle_may_serve_all_positions(
     phasors = torch.polar(torch.ones(1, 1, 1, 4).double(), angles)
     table = rotation_table(phasors, x.dtype, layout)
     whole = rotate(x, table, layout)
-    monkeypatch.setattr(rotation, "BLOCK", x[:, :, :1].numel())
+    monkeypatch.setattr(rotation, "NUMBERS_AT_ONCE", x[:, :, :1].numel())
     assert torch.equal(rotate(x, table, layout), whole)
 
 
@@ -989,7 +989,9 @@ def test_blocks_of_rows_change_no_bit(
         return [turned(x), back(tangent)[0], jvp(turned, (x,), (tangent,))[1]]
 
     whole = each()
-    monkeypatch.setattr(rotation, "BLOCK", 2 * x[:, :, :1].numel())  # two rows
+    monkeypatch.setattr(
+        rotation, "NUMBERS_AT_ONCE", 2 * x[:, :, :1].numel()
+    )  # two rows
     for got, expected in zip(each(), whole, strict=True):
         assert torch.equal(got, expected)
 

@@ -16,7 +16,7 @@ from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.language import Language
 from posenc_compare.train.decoder import Decoder
-from posenc_compare.train.evaluation import counted, evaluate
+from posenc_compare.train.evaluation import evaluate, scores_that_count
 from posenc_compare.train.progress import Progress
 
 LENGTH, LONGEST, WINDOWS = 8, 4, 3
@@ -38,7 +38,7 @@ def test_every_byte_beyond_the_training_length_is_read_once_in_order(
     task = Language(setting)
     batch = task.sliding(context, stride)
     assert batch is not None
-    places = counted(batch.targets, batch)
+    places = scores_that_count(batch.targets, batch)
     wanted = task.windows[:, LENGTH + 1 :]
     assert places.reshape(WINDOWS, -1).tolist() == wanted.tolist()
     # Each is read with the bytes right before it.
@@ -58,7 +58,9 @@ def test_sliding_windows_give_what_the_network_says_of_each_byte(
     model = Decoder(Variant("sinusoidal"), 1, geometry, seed=0).eval()
     batch = task.sliding(8, 2)
     assert batch is not None
-    found = counted(evaluate(model, batch, autocast=False), batch).reshape(WINDOWS, -1)
+    found = scores_that_count(evaluate(model, batch, autocast=False), batch).reshape(
+        WINDOWS, -1
+    )
     for window, bits in zip(task.windows, found, strict=True):
         for place, byte in enumerate(bits, LENGTH):
             start = place - place % 2 + 2 - 8  # windows end behind every second byte

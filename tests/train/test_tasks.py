@@ -17,7 +17,7 @@ from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch, Task, check_task
-from posenc_compare.train import tested
+from posenc_compare.train import token_scores
 from posenc_compare.train.evaluation import by_place, exact_match
 from posenc_compare.train.progress import Progress
 from posenc_compare.train.trainer import trainer_of
@@ -116,7 +116,7 @@ def test_a_later_batch_of_an_own_task_is_refused_at_its_step() -> None:
 def test_every_test_of_an_own_task_is_checked() -> None:
     trainer = trainer_of(Variant("nope"), task_of("recall", test_bytes=1 << 10).setting)
     batch = trainer.task.test(LENGTH)
-    tests = tested.Tests(trainer, "accuracy", batch.tokens.numel(), [LENGTH])
+    tests = token_scores.Tests(trainer, "accuracy", batch.tokens.numel(), [LENGTH])
     trainer.own_task = True
     tests.run(batch, "sliding", trainer.model.own, Progress())
     for change, said in (

@@ -494,7 +494,7 @@ def test_every_measure_that_trains_resumes(tmp_path: Path) -> None:
 def test_tests_with_windows_that_move_by_one_byte_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc_compare.train.tested.MANY", 20)
+    monkeypatch.setattr("posenc_compare.train.token_scores.READS", 20)
     text = tmp_path / "text.txt"
     text.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 999)
     setting = small(text, length=127, test_bytes=127 * 8)

@@ -48,7 +48,7 @@ def run(request: Request) -> Tensor:
     def score_mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return score if bias is None else score + bias(b, h, i, j).to(score.dtype)
 
-    kernel = compiled() if request.q.is_cuda else module.flex_attention
+    kernel = compile_flex() if request.q.is_cuda else module.flex_attention
     # Objects of their own: the mask sees the call, and where its q is the kernel's in
     # one form and not in another, torch fails at saying why it compiles again.
     q, k, v = (x.view_as(x) for x in (request.q, request.k, request.v))
@@ -64,7 +64,7 @@ def run(request: Request) -> Tensor:
 
 
 @functools.cache
-def compiled() -> Any:
+def compile_flex() -> Any:
     """Return flex attention, compiled for every score function and size by itself.
 
     Past its limit torch falls back, unasked, to a form that writes all pairs out.

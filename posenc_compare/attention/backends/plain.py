@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc_compare.attention.request import Request
 from posenc_compare.schemes.contract import check_returned
 
-ROWS = 128  # queries whose logits stay in the cache of a CPU from step to step
+QUERIES = 128  # queries whose logits stay in the cache of a CPU from step to step
 
 
 def serves(request: Request) -> str:
@@ -39,11 +39,11 @@ def _weights(request: Request) -> Tensor:
     may see.
     """
     queries, keys = request.call.sizes
-    if torch.is_grad_enabled() or queries <= ROWS:
+    if torch.is_grad_enabled() or queries <= QUERIES:
         return _weights_of(request)
     parts = []
-    for start in range(0, queries, ROWS):
-        part = _weights_of(request.rows(start, min(start + ROWS, queries)))
+    for start in range(0, queries, QUERIES):
+        part = _weights_of(request.rows(start, min(start + QUERIES, queries)))
         parts.append(F.pad(part, (0, keys - part.shape[-1])))
     return torch.cat(parts, dim=2)
 

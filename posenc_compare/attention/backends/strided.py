@@ -19,7 +19,7 @@ from torch import Tensor
 from posenc_compare.attention import kernel
 from posenc_compare.attention.request import Request
 
-BLOCK = 512  # query rows per block
+QUERIES = 512  # query rows per block
 STEP = 512  # keys that torch's kernel for CPUs takes at a time
 BACKWARD_BLOCK = 128  # the same where all logits of a block are written out
 
@@ -82,7 +82,7 @@ def attend_in_blocks(
 ) -> Tensor:
     """Return the output `(batch, heads, query, value_dim)`, block by block of rows."""
     queries, keys = q.shape[2], k.shape[2]
-    skips = causal and queries > BLOCK and q.numel() > 0 and _may_skip(q)
+    skips = causal and queries > QUERIES and q.numel() > 0 and _may_skip(q)
     reaches = reach(q, k, v, values, scale) if skips else [keys] * q.shape[1]
 
     def attend(start: int, stop: int, first: int, last: int, heads: slice) -> Tensor:
@@ -97,7 +97,7 @@ def attend_in_blocks(
         return part.flip(2)
 
     parts = []
-    for start, stop, seen in _blocks(queries, keys, causal, BLOCK):
+    for start, stop, seen in _blocks(queries, keys, causal, QUERIES):
         own = seen - (stop - start)  # the key of the first query, if causal
         firsts = [max(0, own - far + 1) // STEP * STEP for far in reaches]
         alike = groupby(range(len(firsts)), key=firsts.__getitem__)

@@ -5,6 +5,8 @@ import math
 from torch import Tensor
 
 
-def bounded(parameter: Tensor, least: float, most: float = math.inf) -> Tensor:
+def clamp_straight_through(
+    parameter: Tensor, least: float, most: float = math.inf
+) -> Tensor:
     """Return the parameter within bounds, with the gradient of the parameter."""
     return parameter + (parameter.clamp(least, most) - parameter).detach()

@@ -18,7 +18,9 @@ def extent(sides: Tensor, margin: float) -> Tensor:
     return (sides.double() - 1 + 2 * margin).clamp(min=1)
 
 
-def resized(positions: Tensor, trained: tuple[int, int], margin: float) -> Tensor:
+def rescale_positions(
+    positions: Tensor, trained: tuple[int, int], margin: float
+) -> Tensor:
     """Return the place of each cell in the trained image, float64.
 
     Args:

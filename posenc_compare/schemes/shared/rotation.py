@@ -19,7 +19,7 @@ from posenc_compare.source.files import OURS
 
 Layout = Literal["adjacent", "half"]
 
-BLOCK = 1 << 18  # numbers that are rotated at a time
+NUMBERS_AT_ONCE = 1 << 18  # numbers that are rotated at a time
 PAIRS = {"adjacent": "(pair two)", "half": "(two pair)"}
 
 
@@ -213,10 +213,10 @@ def rotate(x: Tensor, table: Tensor, layout: Layout) -> Tensor:
         rotated = rotate(x[..., :width], table, layout)
         return torch.cat([rotated, x[..., width:]], dim=-1)
     as_it_lies = layout == "adjacent" and x.dtype == table.real.dtype
-    whole = as_it_lies or x.numel() <= BLOCK or x.device.type != "cpu"
+    whole = as_it_lies or x.numel() <= NUMBERS_AT_ONCE or x.device.type != "cpu"
     if whole or torch.compiler.is_compiling():
         return _rotated(x, table, layout)
-    rows = max(1, BLOCK * x.shape[-2] // x.numel())
+    rows = max(1, NUMBERS_AT_ONCE * x.shape[-2] // x.numel())
     table = table.expand(*table.shape[:-2], x.shape[-2], -1)
     blocks = zip(x.split(rows, dim=-2), table.split(rows, dim=-2), strict=True)
     return torch.cat([_rotated(*block, layout) for block in blocks], dim=-2)

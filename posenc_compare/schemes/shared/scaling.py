@@ -69,21 +69,21 @@ class Scaling:
 
     def __post_init__(self) -> None:
         if not self.factor >= 1:
-            raise self._refused(f"factor must be at least 1, got {self.factor}")
+            raise self._error(f"factor must be at least 1, got {self.factor}")
         if self.original < 1:
-            raise self._refused(
+            raise self._error(
                 f"original must be at least 1, or 0 for the default, got "
                 f"{self.original}"
             )
         if self.rule == "longrope" and self.original < 2:
-            raise self._refused("longrope needs an original length of 2, got 1")
+            raise self._error("longrope needs an original length of 2, got 1")
         if not 0 < self.alpha < self._beta:
-            raise self._refused(
+            raise self._error(
                 f"alpha must be above 0 and below beta, got {self.alpha} and "
                 f"{self._beta}"
             )
         if not 0 <= self.attention < math.inf:
-            raise self._refused(
+            raise self._error(
                 f"attention must be at least 0, and 0 is as published, got "
                 f"{self.attention}"
             )
@@ -126,13 +126,13 @@ class Scaling:
 
     def check_pairs(self, pairs: int) -> None:
         """Raise `ConfigError` unless the rule serves this many pairs."""
-        count = len(self._listed())
+        count = len(self._parse_factors())
         if count not in (0, pairs):
-            raise self._refused(
+            raise self._error(
                 f"factors must hold one number for each of {pairs} pairs, got {count}"
             )
         if not count and self.rule in BY_RANK and pairs < 2:
-            raise self._refused(f"{self.rule} needs at least 2 pairs, got {pairs}")
+            raise self._error(f"{self.rule} needs at least 2 pairs, got {pairs}")
 
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
         """Return the inverse frequencies of all pairs under this rule.
@@ -153,26 +153,26 @@ class Scaling:
                 grown = self.factor * (self.factor - 1) + 1
                 return inv_freq / _by_rank(inv_freq, grown)
             case "longrope":
-                listed = self._listed()
+                listed = self._parse_factors()
                 if listed:
                     return inv_freq / inv_freq.new_tensor(listed)
                 return inv_freq / _by_rank(inv_freq, self.factor)
             case "ntk_by_parts" | "yarn" | "llama3":
-                kept = self._kept(inv_freq, base)
+                kept = self._kept_share(inv_freq, base)
                 return torch.lerp(inv_freq / self.factor, inv_freq, kept)
         return inv_freq
 
-    def _refused(self, why: str) -> ConfigError:
+    def _error(self, why: str) -> ConfigError:
         return ConfigError(f"{self.scheme}: {why}")
 
-    def _kept(self, inv_freq: Tensor, base: float) -> Tensor:
+    def _kept_share(self, inv_freq: Tensor, base: float) -> Tensor:
         """Return how much of its frequency each pair keeps, from 0 to 1."""
         if self.rule != "yarn":
             rotations = self.original * inv_freq / (2 * math.pi)
             share = (rotations - self.alpha) / (self._beta - self.alpha)
             return share.clamp(0, 1)
         if base <= 1:
-            raise self._refused(f"yarn needs a base above 1, got {base}")
+            raise self._error(f"yarn needs a base above 1, got {base}")
         first = self._index(self._beta, inv_freq, base)
         last = self._index(self.alpha, inv_freq, base)
         if self.truncate:
@@ -192,13 +192,13 @@ class Scaling:
     def _beta(self) -> float:
         return self.beta or (4.0 if self.rule == "llama3" else 32.0)
 
-    def _listed(self) -> list[float]:
+    def _parse_factors(self) -> list[float]:
         try:
             numbers = [float(part) for part in self.factors.split("/") if part.strip()]
         except ValueError:
             numbers = [math.nan]
         if not all(0 < number < math.inf for number in numbers):
-            raise self._refused(
+            raise self._error(
                 f"factors must be positive numbers parted by /, got "
                 f"{self.factors[:80]!r}"
             )

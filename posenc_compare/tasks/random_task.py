@@ -43,7 +43,7 @@ class Sequence:
         return cls(text[:-1], text[1:], counts)
 
 
-class Drawn(Task):
+class RandomTask(Task):
     """A task whose sequences are independent draws."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ def check_length(setting: Training) -> None:
         ConfigError: if no token counts in any sequence, or none can be drawn.
     """
     entry = TASKS.entry(setting.task)
-    if not (TASKS.owns(entry.module) and issubclass(entry.item, Drawn)):
+    if not (TASKS.owns(entry.module) and issubclass(entry.item, RandomTask)):
         return
     if _holds(setting.length, setting):
         return

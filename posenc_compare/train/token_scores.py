@@ -12,7 +12,7 @@ from posenc_compare.train.progress import Progress
 from posenc_compare.train.trainer import Trainer
 
 KEPT = "tested."  # of a tensor in a checkpoint; behind it the length and the case
-MANY = 160  # times that the tokens of a test are read, at the most
+READS = 160  # times that the tokens of a test are read, at the most
 WINDOWS = 3  # further times per token of the training length, if windows move by one
 
 
@@ -25,7 +25,7 @@ class Tests:
         self.trainer = trainer
         self.score = score
         self.lengths = set(map(str, lengths))
-        times = MANY + WINDOWS * trainer.setting.length
+        times = READS + WINDOWS * trainer.setting.length
         self.limit = trainer.most + times * (4 * tokens + 4096)
         self._kept: dict[str, Tensor] = {}
 

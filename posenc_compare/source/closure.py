@@ -13,7 +13,7 @@ from posenc_compare.source.files import (
     file_of,
     imported_from,
     read,
-    remembered,
+    source_cache,
     tree_of,
 )
 from posenc_compare.source.forms import is_silent
@@ -24,7 +24,7 @@ BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
 Place = tuple[str, Path]  # a module and its file
 
 
-def reached(
+def find_imports(
     starts: list[Place], own: frozenset[str]
 ) -> tuple[list[Place], set[tuple[Path, ...]]]:
     """Return the files that modules lead to, and packages of other repositories."""
@@ -51,7 +51,7 @@ def reached(
     return [*files.values()], packages
 
 
-@remembered
+@source_cache
 def is_own(module: str, own: frozenset[str]) -> bool:
     """Return whether a module belongs to these packages, or to no installed one."""
     top, path = module.split(".")[0], file_of(module)
@@ -67,13 +67,13 @@ def is_own(module: str, own: frozenset[str]) -> bool:
     return not any(home.glob(f"{top}-*.dist-info"))  # of `pip install --target`
 
 
-@remembered
+@source_cache
 def _repository(path: Path) -> Path | None:
     """Return the folder of the git repository of a file, if it lies in one."""
     return next((p for p in path.parents if (p / ".git").exists()), None)
 
 
-@remembered
+@source_cache
 def _package(top: str) -> tuple[Path, ...]:
     """Return the files of a top-level package or module, in a fixed order."""
     spec = importlib.util.find_spec(top)

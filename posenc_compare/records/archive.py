@@ -12,7 +12,7 @@ from pathlib import Path
 
 from posenc_compare.validate import read_regular
 
-NAME = "cells.jsonl.xz"
+ARCHIVE = "cells.jsonl.xz"
 PACKED = 1 << 28  # bytes of a packed file
 LINE = re.compile(rb'(.*),"key":"([0-9a-f]{32})"(,"sha256":"[0-9a-f]{64}"\}\n)')
 SEAL = len(',"sha256":""}\n') + 64  # bytes at the end of a record's text
@@ -34,15 +34,15 @@ def read_packed(path: Path) -> tuple[dict[str, bytes], list[str]]:
                 if found and (key := found[2].decode()) not in texts:
                     texts[key] = found[1] + found[3]
                 else:
-                    damaged.append(f"{NAME} line {number}")
+                    damaged.append(f"{ARCHIVE} line {number}")
     except FileNotFoundError:
         pass
     except (OSError, ValueError, EOFError, lzma.LZMAError):
-        damaged.append(NAME)
+        damaged.append(ARCHIVE)
     return texts, damaged
 
 
-def packed(texts: dict[str, bytes]) -> bytes:
+def pack_records(texts: dict[str, bytes]) -> bytes:
     """Return the packed file of some records' texts by key."""
     lines = [
         text[:-SEAL] + f',"key":"{key}"'.encode() + text[-SEAL:]

@@ -1,0 +1,3 @@
+"""The version of the package, which every record names."""
+
+__version__ = "0.3.0"
