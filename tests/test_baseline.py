@@ -53,7 +53,10 @@ def test_curves_come_first_and_latex_has_the_differences() -> None:
     (line,) = [line for line in text.split("\n") if line.startswith("alibi & ")]
     assert line.endswith(rf"& {mean.replace('-', '$-$')} $\pm$ {width} {{*}} \\")
     assert "seeds that are better" not in text
-    assert "difference from rope (with half width of its 95\\% interval)}" in text
+    assert (
+        "difference from rope ($\\pm$ half width of its 95\\% interval over "
+        "paired seeds)}"
+    ) in text
     records = made()
     records[0]["rows"][1] |= {"value": None, "note": "lost"}
     assert as_latex(tables(records)[:1]).count("n = 5") == 2  # of both at 16
@@ -124,6 +127,7 @@ def test_differences_of_tested_lengths_have_a_range() -> None:
         for seed in range(6):
             one = curve(label, [1.0], seed=seed)
             name, own = "effective_length", fact(["", None], better="higher")
+            own["unit"] = "bytes"
             one["quantities"] = {name: {**own, "name": name}}
             one["rows"] = [row(reach * (1 + seed % 2), quantity=name)]
             records.append(one)

@@ -28,7 +28,7 @@ from posenc_compare.registry import PLOTS  # noqa: E402
 from posenc_compare.run.compute import compute  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
 from posenc_compare.settings.checkpoint import Checkpoint  # noqa: E402
-from posenc_compare.show.frame import means_of  # noqa: E402
+from posenc_compare.show.frame import Numbers  # noqa: E402
 from posenc_compare.show.setting import short_setting  # noqa: E402
 from posenc_compare.show.tables import display_tables  # noqa: E402
 from posenc_compare.train.checkpoints import Checkpoints  # noqa: E402
@@ -70,7 +70,7 @@ def rows(made: list[Record]) -> dict[Any, float | None]:
     """Return the numbers of the run, by quantity, case and length."""
     return {
         (mean.quantity, mean.case, None if math.isnan(mean.x) else mean.x): mean.mean
-        for mean in means_of(made).itertuples()
+        for mean in Numbers(made).means.itertuples()
     }
 
 
@@ -138,7 +138,7 @@ def test_rules_are_for_lengths_beyond_the_trained_one(rows: Any) -> None:
 
 
 def test_readings_have_an_order_where_windows_are_enough(made: list[Record]) -> None:
-    bits, read, sliding = display_tables(made)
+    bits, read, sliding = display_tables(Numbers(made))
     assert bits.title.startswith("bits per byte of a checkpoint ↓")
     assert read.lines[0] == "no order: 2 seeds, 6 are needed"
     assert sliding.title.startswith("Measures of checkpoints")

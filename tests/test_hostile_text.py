@@ -17,6 +17,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.format import as_markdown
+from posenc_compare.show.frame import Numbers
 from posenc_compare.show.latex import PACKAGE, as_latex
 from posenc_compare.show.plots.drawing import draw_all
 from posenc_compare.show.report import write_report
@@ -58,7 +59,7 @@ def test_names_never_become_paths(tmp_path: Path) -> None:
     found = labelled(made)
     folder = tmp_path / "outer" / "run"
     folder.mkdir(parents=True)
-    write_tables(found, folder)
+    write_tables(Numbers(found), folder)
     write_report(found, "../title", folder / "report.html", plots=False)
     draw_all(found, folder)
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
@@ -99,7 +100,7 @@ def test_everything_in_a_record_is_cleaned(records: list[Record]) -> None:
 def test_nothing_but_text_and_line_breaks_reaches_the_terminal(
     records: list[Record], format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for table in display_tables(records) + without_result(records):
+    for table in display_tables(Numbers(records)) + without_result(records):
         show(table.title, table.head, table.body, format)
     shown = capsys.readouterr().out
     assert "noitisop" in shown.replace("\n", "")
@@ -126,7 +127,7 @@ def test_long_and_wide_names_leave_room_for_numbers(
 
 
 def test_markdown_tables_stay_whole(records: list[Record]) -> None:
-    for table in display_tables(records) + without_result(records):
+    for table in display_tables(Numbers(records)) + without_result(records):
         title, blank, *lines = as_markdown([table]).splitlines()
         assert blank == ""
         assert len(lines) == len(table.body) + 2
@@ -138,7 +139,7 @@ def test_markdown_tables_stay_whole(records: list[Record]) -> None:
 
 
 def test_latex_tables_stay_whole(records: list[Record]) -> None:
-    for table in display_tables(records) + without_result(records):
+    for table in display_tables(Numbers(records)) + without_result(records):
         first, _, text = as_latex([table]).partition("\n")
         assert first == PACKAGE
         assert set(re.findall(r"\\([a-zA-Z]+)", text)) <= OURS | ESCAPES

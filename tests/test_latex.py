@@ -68,6 +68,26 @@ def test_a_caption_is_the_title_and_lines_stand_beneath() -> None:
     assert "braces:" in order
 
 
+@pytest.mark.parametrize(("size", "room"), [("column", 56), ("page", 116)])
+def test_a_table_fits_a_column_or_a_page(size: str, room: int) -> None:
+    cell, none = Cell(1.8044, 2e-4, 6), Cell(note="not defined")
+    head = ["scheme", *(f"the bits of every byte at {2**i}" for i in range(12))]
+    rows: list[list[str | Cell]] = [["transformer_xl", *[cell] * 11, none]]
+    text = as_latex([Table("bits", head, rows, 6, ("a < b",))], size)
+    environment = {"column": "table", "page": "table*"}[size]
+    assert f"\\begin{{{environment}}}[tb]\n\\centering\n\\caption{{bits}}\n" in text
+    assert text.endswith(f"\\end{{{environment}}}\n")
+    assert text.count("ensuremath{<} b") == text.count(r"\caption") == 1
+    parts = parse(text)
+    assert len(parts) > 1
+    assert sum(len(part[1]) - 1 for part in parts) == 12
+    for (first, *heads), (label, *cells) in parts:
+        assert (first, label) == ("scheme", r"transformer\_xl")
+        assert all(one.startswith(r"\shortstack[l]{") for one in heads)
+        texts = ["transformer_xl", *(one.replace(r"$\pm$", "±") for one in cells)]
+        assert sum(len(one) + 1 for one in texts) <= room
+
+
 @pytest.mark.skipif(TEX is None, reason="there is no pdflatex")
 def test_tex_sets_the_tables(tmp_path: Path) -> None:
     rows: list[list[str | Cell]] = [

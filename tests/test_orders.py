@@ -10,6 +10,7 @@ from support.records import curve, labelled, record, row, windowed
 
 from posenc_compare.run.compute import round_array
 from posenc_compare.show.format import Cell, Table, as_markdown
+from posenc_compare.show.frame import Numbers
 from posenc_compare.show.latex import as_latex
 from posenc_compare.show.report import report_html
 from posenc_compare.show.results import Tables
@@ -21,7 +22,7 @@ RNG = np.random.default_rng(0)
 
 
 def table(records: list[dict[str, Any]]) -> Table:
-    (found,) = display_tables(labelled(records, arrays=False))
+    (found,) = display_tables(Numbers(labelled(records, arrays=False)))
     return found
 
 
@@ -122,7 +123,7 @@ def test_networks_as_trained_have_the_interval_of_the_scalings() -> None:
         read = {**one["quantities"]["gain"], "headline": {"cases_of": "gain"}}
         one["quantities"]["read"] = {**read, "name": "read"}
         one["rows"].append(row(3.5, quantity="read", case="pi", x=8))
-    tables = display_tables(labelled(records, arrays=False))
+    tables = display_tables(Numbers(labelled(records, arrays=False)))
     (cell,) = [cells for first, cells in tables[1].rows if first == "rope, as trained"]
     assert isinstance(cell, Cell)
     assert cell.half_width == pytest.approx(half_width(scores[:, 0].mean(1)))
@@ -175,7 +176,7 @@ def test_windows_belong_to_the_curve_whose_numbers_they_make() -> None:
             row(value, quantity="beyond", x=x)
             for x, value in zip((8, 16), values, strict=True)
         ]
-    titles = [t.title for t in display_tables(labelled(records))]
+    titles = [t.title for t in display_tables(Numbers(labelled(records)))]
     assert ["documents" in title for title in titles] == [False, True]
     assert titles[0].startswith("beyond")
 

@@ -3,7 +3,7 @@
 import io
 import json
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from matplotlib.text import Text
 from PIL import Image
 from support.plots import drawn, titles
 from support.processes import python
-from support.records import HOSTILE, read, stored
+from support.records import HOSTILE, curve, fact, read, row, stored
 from support.records import record as stored_record
 
 from posenc_compare.check import built_in
@@ -100,6 +100,10 @@ def full_seed(label: str, lift: float, seed: int) -> list[Record]:
             Row("distinct_share", 0.75, case="bfloat16"),
             Row("distinct_share", None, case="float16", note="none"),
             Row("nearest_distance_relative", 0.2),
+        ],
+        "far_keys": [
+            Row("locality", 0.5 + lift, 2048),
+            Row("inconsistency", 0.1 * seed, 2048),
         ],
     }
     arrays: dict[str, dict[str, Any]] = {
@@ -367,6 +371,38 @@ def test_simple_models_of_one_text_alone_are_drawn(apart: float, seed: int) -> N
     figure = drawn("extrapolation", records)
     assert ([[8, 16], [3.0, 2.9]] in lines_of(figure.axes[0])) == (apart == 0)
     assert ("2-gram" in texts(figure)) == (apart == 0)
+
+
+def test_simple_models_are_left_out_if_asked(posenc: Any, tmp_path: Path) -> None:
+    one = curve("rope", [2.0, 3.0], quantity="bits_per_byte")
+    name = "floor_bits_per_byte"
+    facts = fact({"floor_of": "bits_per_byte"}, x="test length", name=name)
+    one["quantities"][name] = facts
+    one["rows"] += [row(2.5, x=x, quantity=name, case="2-gram") for x in (8, 16)]
+    run = stored(tmp_path / "run", [one])
+    words = ["plot", run, "--plots", "extrapolation", "--format", "svg"]
+    for floors, more in ((True, []), (False, ["--no-floors"])):
+        assert posenc(*words, *more).returncode == 0
+        assert (">2-gram<" in (run / "extrapolation.svg").read_text()) is floors
+
+
+def test_names_beside_points_lie_on_nothing() -> None:
+    made = []
+    for i in range(12):
+        shift = 0.02 * (i // 2)
+        rows = [Row("locality", 0.5, 2048), Row("inconsistency", shift, 2048)]
+        rows.append(Row("locality", 1.0, 128))
+        made.append(record("far_keys", f"a_long_scheme{i}", rows=rows))
+    made.append(record("far_keys", "none", rows=[Row("locality", None, 2048)]))
+    figure = drawn("far_keys", made)
+    (axes,) = figure.axes
+    assert {text.get_text() for text in axes.texts} == {
+        f"a_long_scheme{i}, a_long_scheme{i + 1}" for i in range(0, 12, 2)
+    }
+    boxes = [Text.get_window_extent(text) for text in axes.texts]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    dots = axes.transData.transform([(0.02 * i, 0.5) for i in range(6)])
+    assert not any(box.contains(*dot) for box, dot in product(boxes, dots))
 
 
 def test_models_off_the_axis_are_named_and_one_that_crosses_it_is_drawn() -> None:

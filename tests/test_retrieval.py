@@ -14,7 +14,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.records.quantities import Quantity, Row
 from posenc_compare.records.record import Record
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.frame import Frame
+from posenc_compare.show.frame import Frame, Numbers
 from posenc_compare.show.retrieval import (
     advice,
     retrieval_rows,
@@ -68,7 +68,7 @@ def scores_of(records: list[Record]) -> Frame:
 
 
 def test_the_table_has_wilson_intervals() -> None:
-    table = display_tables(made())[-1]
+    table = display_tables(Numbers(made()))[-1]
     assert table.name == "retrieval beside bits per byte"
     row = next(row for row in table.body if row[:2] == ["yarn", "2048"])
     assert row[2:5] == ["180", "0.83", "0.77 to 0.88"]

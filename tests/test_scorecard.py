@@ -12,6 +12,7 @@ from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.show.differences import at_the_end, rank_table
 from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.frame import Numbers
 from posenc_compare.show.plots.rank import draw_rank
 from posenc_compare.show.scorecard import HEAD, scorecard
 
@@ -24,7 +25,7 @@ def measured(label: str, measure: str, quantity: str, **rows: Any) -> dict[str, 
 
 
 def table_of(bodies: list[dict[str, Any]]) -> Table:
-    table = scorecard(sound(bodies))
+    table = scorecard(Numbers(sound(bodies)))
     assert table is not None
     return table
 
@@ -128,11 +129,11 @@ def test_several_training_lengths_or_one_test_length_have_no_card() -> None:
     for body in trained("rope", 1.5, 4.5):
         body["spec"]["setting"]["length"] = 16
         bodies.append(body)
-    assert scorecard(sound(bodies)) is None
-    assert scorecard(sound([one_measured()])) is None
+    assert scorecard(Numbers(sound(bodies))) is None
+    assert scorecard(Numbers(sound([one_measured()]))) is None
     for body in bodies:
         body["rows"] = body["rows"][:1]
-    assert scorecard(sound(bodies[:6])) is None
+    assert scorecard(Numbers(sound(bodies[:6]))) is None
 
 
 def one_measured(x: float = 2048.0) -> dict[str, Any]:
@@ -239,7 +240,7 @@ def test_rows_of_several_settings_share_what_does_not_depend_on_them() -> None:
                 bodies.append(body)
 
     def shown() -> dict[str, tuple[str, str]]:
-        table = scorecard(label_settings(sound(bodies), lambda line: None))
+        table = scorecard(Numbers(label_settings(sound(bodies), lambda line: None)))
         assert table is not None
         columns = [table.head.index(name) for name in ("unique", "time")]
         unique, time = ([str(row[i]) for row in table.rows] for i in columns)
@@ -275,7 +276,9 @@ def test_a_measure_under_other_settings_is_in_no_row(
         bodies += [under(body, setting) for body in trained("rope", 2.0, 2.0)]
     bodies += [under(one_measured(512.0), setting) for setting in measures]
     other = [*trained("nope", 2.0, 2.0), measured("nope", *UNIQUE, value=1.0, x=64.0)]
-    table = scorecard(label_settings(sound([*bodies, *other]), lambda line: None))
+    table = scorecard(
+        Numbers(label_settings(sound([*bodies, *other]), lambda line: None))
+    )
     assert table is not None
     column = table.head.index("unique")
     rows = [row for row in table.rows if "rope" in str(row[0])]

@@ -19,7 +19,7 @@ from posenc_compare.run.choices import settle
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.presets import PRESETS
-from posenc_compare.show.frame import means_of
+from posenc_compare.show.frame import Numbers
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.report import report_html
 from posenc_compare.show.tables import display_tables, write_tables
@@ -32,7 +32,12 @@ AREAS = {  # by task, scheme and seed; None for a cell that failed
 
 
 def trained(
-    label: str, task: str, seed: int, area: float | None, **more: Any
+    label: str,
+    task: str,
+    seed: int,
+    area: float | None,
+    at_first: float = 0.95,
+    **more: Any,
 ) -> dict[str, Any]:
     """Return a record of a network on a task, with an accuracy at two lengths."""
     status = "failed" if area is None else "ok"
@@ -48,8 +53,8 @@ def trained(
     for name, facts in made["quantities"].items():
         facts |= {"name": name, "better": "higher"}
     made["rows"] = [row(area, quantity="accuracy_area")]
-    for x in (8, 16):
-        made["rows"].append(row(area, quantity="accuracy", x=x))
+    for x, value in ((8, at_first), (16, area)):
+        made["rows"].append(row(value, quantity="accuracy", x=x))
         made["rows"].append(row(0.05, quantity="floor_accuracy", case="constant", x=x))
     return made
 
@@ -79,20 +84,23 @@ def slow_ranks(label: str, seed: int) -> float:
 
 def ranks(made: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the mean reciprocal ranks by scheme."""
-    found = reciprocal_ranks(by_task(labelled(made)))
+    numbers = Numbers(labelled(made))
+    found = reciprocal_ranks(numbers, by_task(numbers.records))
     return {mean.scheme: mean for mean in found.itertuples()}
 
 
 def areas(made: list[dict[str, Any]]) -> Any:
     """Return the table of areas by task."""
-    (table,) = [t for t in display_tables(labelled(made)) if "area" in t.title]
+    (table,) = [t for t in display_tables(Numbers(labelled(made))) if "area" in t.title]
     return table
 
 
 def test_a_measure_without_a_column_by_task_keeps_its_tables() -> None:
     """Only what lies side by side by task is left to `--tasks`."""
     facts = {"corpus_sha256": "", "length": 8, "task": "copy"}
-    tables = display_tables(labelled([*records(), record("a", "cost", **facts)]))
+    tables = display_tables(
+        Numbers(labelled([*records(), record("a", "cost", **facts)]))
+    )
     assert [table.head for table in tables if "copy: " in table.title] == [
         ["scheme", "gain ↓"]
     ]
@@ -147,14 +155,14 @@ def test_twins_have_the_same_numbers_everywhere_but_for_times() -> None:
             one["rows"].append(row(float(len(made)), quantity="seconds"))
             made.append(one)
     found = labelled(made)
-    assert twins(means_of(found)) == {}
-    assert twins(means_of(repeatable(found))) == {"a": "b", "later": "b"}
+    assert twins(Numbers(found).means) == {}
+    assert twins(Numbers(repeatable(found)).means) == {"a": "b", "later": "b"}
     made[4]["rows"][0]["value"] = 1.5  # one seed of the later one
     found = labelled(made)
-    assert twins(means_of(repeatable(found))) == {"a": "b"}
+    assert twins(Numbers(repeatable(found)).means) == {"a": "b"}
     made += [curve(k, [v, 2.0], task="copy") for k, v in (("a", 8.0), ("b", 9.0))]
     found = labelled(made)
-    assert twins(means_of(repeatable(found))) == {}
+    assert twins(Numbers(repeatable(found)).means) == {}
 
 
 def test_small_scores_that_differ_are_no_twins() -> None:
@@ -163,7 +171,7 @@ def test_small_scores_that_differ_are_no_twins() -> None:
         for label, factor in (("a", 1.0), ("b", 1.01), ("c", 1 + 1e-7))
         for seed in range(2)
     ]
-    assert {*twins(means_of(labelled(made))).items()} == {("c", "a")}
+    assert {*twins(Numbers(labelled(made)).means).items()} == {("c", "a")}
 
 
 def test_areas_that_rounding_alone_distinguishes_share_a_rank(
@@ -208,7 +216,7 @@ def test_tasks_of_no_text_and_one_of_a_text_have_an_order() -> None:
         if one["spec"]["setting"]["task"] == "sort":
             one["spec"]["setting"]["corpus_sha256"] = "1"
             one["key"] = spec_key(one["spec"])
-    table = display_tables(labelled(made))[0]
+    table = display_tables(Numbers(labelled(made)))[0]
     assert any(line.startswith("copy: b > a") for line in table.lines)
     assert "mean reciprocal rank: b > a (n = 6; 1 of 1 pairs differ)" in table.lines
 
@@ -219,14 +227,35 @@ def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:
     found = ranks(made)
     assert set(found) == {"a", "b", "c"}
     assert found["a"].values[0] == pytest.approx(slow_ranks("a", 0))
-    assert reciprocal_ranks({}).empty
+    assert reciprocal_ranks(Numbers([]), {}).empty
     scored = [one for one in made if one["spec"]["setting"]["task"] != "sort"]
     assert areas(scored).head == ["scheme", "copy"]
 
 
+def test_a_task_that_no_scheme_solves_is_not_in_the_mean_of_ranks() -> None:
+    hard = [
+        trained(label, "hard", seed, 0.1 * (3 - i), 0.8 + 0.3 * (label == "a") * seed)
+        for i, label in enumerate("abc")
+        for seed in range(2)
+    ]
+    table, without = areas([*records(), *hard]), areas(records())
+    assert table.head == ["scheme", "copy", "hard", "sort", "mean reciprocal rank"]
+    ranks = ({row[0]: row[-1] for row in one.body} for one in (table, without))
+    assert next(ranks) != next(ranks)  # "a" has 0.95 on average, and solves it
+    for one in hard:
+        one["rows"][1]["value"] = 0.85
+    table = areas([*records(), *hard])
+    ranks = ({row[0]: row[-1] for row in one.body} for one in (table, without))
+    assert next(ranks) == next(ranks)
+    assert table.lines[-1] == (
+        "mean reciprocal rank: over 2 of 3 tasks, those in which some scheme has an "
+        "accuracy of 0.9 at the training length"
+    )
+
+
 def test_tasks_stand_side_by_side() -> None:
     found = labelled(records())
-    (table,) = display_tables(found)
+    (table,) = display_tables(Numbers(found))
     assert table.title.startswith("area ↑, by task (")
     assert table.head == ["scheme", "copy", "sort", "mean reciprocal rank"]
     assert {first: rest[0] for first, *rest in table.body}["c"] == "0.100 (n = 1)"
@@ -234,7 +263,7 @@ def test_tasks_stand_side_by_side() -> None:
 
 def test_one_task_has_its_tables_at_once() -> None:
     copied = [one for one in records() if one["spec"]["setting"]["task"] == "copy"]
-    curve, headlines = display_tables(labelled(copied))
+    curve, headlines = display_tables(Numbers(labelled(copied)))
     assert curve.title.startswith("copy: accuracy ↑ by test length")
     assert curve.body[-1][0] == "constant"
     assert headlines.title.startswith("copy: Measures with training (mean")
@@ -261,7 +290,7 @@ def test_sizes_may_differ_from_task_to_task_and_not_within() -> None:
 def test_hostile_tasks_are_shown_as_text(tmp_path: Path) -> None:
     made = [trained("a", text, 0, 0.5) for text in HOSTILE[::3]]
     found = load_records(stored(tmp_path / "run", made), print)
-    write_tables(found, tmp_path / "out")
+    write_tables(Numbers(found), tmp_path / "out")
     Page(report_html(found, "title")).check()
     drawn("tasks", found)
 
@@ -291,7 +320,9 @@ def test_each_curve_of_the_plot_counts_in_its_own_training_length() -> None:
 
 def test_a_task_without_accuracy_has_tables_beside_those_of_others() -> None:
     text = [curve("a", [2.0, 3.0], task="language", corpus_sha256="1")]
-    titles = [one.title for one in display_tables(labelled([*records(), *text]))]
+    titles = [
+        one.title for one in display_tables(Numbers(labelled([*records(), *text])))
+    ]
     assert [title.partition(" ")[0] for title in titles] == ["area", "bits"]
 
 

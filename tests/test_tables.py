@@ -3,6 +3,9 @@
 import csv
 import itertools
 import math
+import re
+import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -12,19 +15,22 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.records import curve, fact, labelled, record, row
+from support.records import curve, fact, labelled, record, row, stored
 
+from posenc_compare.cli.console import show_tables
 from posenc_compare.errors import StoreError
 from posenc_compare.records.load import sound
 from posenc_compare.settings.presets import PRESETS
-from posenc_compare.show.format import as_csv, csv_text
-from posenc_compare.show.frame import long_table, summary
+from posenc_compare.show import frame
+from posenc_compare.show.format import Cell, Table, as_csv, csv_text
+from posenc_compare.show.frame import LONG, Numbers
+from posenc_compare.show.report import report_html
 from posenc_compare.show.setting import short_setting
 from posenc_compare.show.tables import display_tables, write_tables
 
 
 def cells(records: list[dict[str, Any]]) -> dict[str, list[str]]:
-    (table,) = display_tables(labelled(records))
+    (table,) = display_tables(Numbers(labelled(records)))
     return {first: rest for first, *rest in table.body}
 
 
@@ -50,14 +56,14 @@ def test_the_reason_of_a_failure_stands_once_in_a_row() -> None:
 
 def test_what_no_cell_has_a_row_of_has_no_table_and_no_column() -> None:
     empty = curve("a", [])
-    (table,) = display_tables(labelled([empty, record("a")]))
+    (table,) = display_tables(Numbers(labelled([empty, record("a")])))
     assert table.title.startswith("Measures without training")
     lone = record("a")
     lone["quantities"]["other"] = fact(["", None], name="other")
     failed = record("b", status="failed")
     failed["quantities"] = {**lone["quantities"], "third": fact(name="third", x="n")}
     for made in ([lone], [lone, failed]):  # nor where another cell of it failed
-        (table,) = display_tables(labelled(made))
+        (table,) = display_tables(Numbers(labelled(made)))
         assert table.head == ["scheme", "gain"]
 
 
@@ -68,7 +74,7 @@ def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:
     failed = {**curve("c", []), "status": "failed", "error": "boom"}
     made = [curve("a", [2.0]), none, failed, curve("d", [])]
     assert cells(made) == {"a": ["2.000"], "c": ["failed: boom"], "d": ["n/a"]}
-    (table,) = display_tables(labelled(made))
+    (table,) = display_tables(Numbers(labelled(made)))
     assert "without a number: b (has no code)" in table.lines
     assert cells([none]) == {"b": ["has no code"]}
 
@@ -79,23 +85,116 @@ def test_a_curve_leaves_out_schemes_with_rows_of_another_alone() -> None:
     other = fact("curve", name="other", x="n")
     for one in made:
         one["quantities"] = {**one["quantities"], "other": other}
-    tables = display_tables(labelled(made))
+    tables = display_tables(Numbers(labelled(made)))
     assert [[first for first, *_ in table.body] for table in tables] == [["a"], ["b"]]
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("effective_length", "170.7 (128 to 256)"), ("reach", "170.7 ± 183.6")],
+    ("name", "unit", "values", "text"),
+    [
+        ("effective_length", "bytes", (128, 128, 256), "170.7 (128 to 256)"),
+        ("reach", "logit", (128, 128, 256), "170.7 ± 183.6"),
+        ("context_used", "bytes", (4, 8, 12), "8 (4 to 12)"),
+        ("reach", "numbers", (123456, 123456, 123456), "123456"),
+        ("reach", "channels, counting identical ones once", (1, 1, 1), "1"),
+        ("reach", "share of channels", (1, 1, 1), "1.000"),
+    ],
 )
-def test_numbers_that_are_tested_lengths_have_a_range(name: str, text: str) -> None:
+def test_tested_lengths_have_a_range_and_counts_no_decimals(
+    name: str, unit: str, values: tuple[int, ...], text: str
+) -> None:
     records = []
-    for seed, value in enumerate((128.0, 128.0, 256.0)):
+    for seed, value in enumerate(values):
         one = curve("rope", [1.0], seed=seed)
-        one["quantities"] |= {name: {**fact(["", None]), "name": name}}
+        one["quantities"] |= {name: {**fact(["", None], unit=unit), "name": name}}
         one["rows"].append(row(value, quantity=name))
         records.append(one)
-    found = display_tables(labelled(records))
+    found = display_tables(Numbers(labelled(records)))
     assert ["rope", text] in [line for table in found for line in table.body]
+
+
+def test_titles_of_older_records_are_those_of_today() -> None:
+    one = curve("rope", [1.0])
+    one["quantities"]["gain"]["title"] = "fresh windows of L"
+    (table,) = display_tables(Numbers(labelled([one])))
+    assert table.name.startswith("non-overlapping windows of L ↓ by")
+
+
+def test_each_number_of_a_record_is_read_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    counts: Counter[str] = Counter()
+
+    def counted(name: str) -> Any:
+        plain = getattr(frame, name)
+        return lambda given: counts.update([name]) or plain(given)
+
+    for name in ("_rows", "_mean"):
+        monkeypatch.setattr(frame, name, counted(name))
+    made = [curve("a", [2.0, 3.0]), record("a"), record("b", status="failed")]
+    made += [curve("a", [2.0], task=task) for task in ("copy", "sort")]
+    records = labelled(made)
+    write_tables(Numbers(records), tmp_path)
+    once = {"_rows": len(records), "_mean": 6}
+    assert counts == once
+    counts.clear()
+    report_html(records, "title")
+    assert counts == once
+
+
+LONG_HEAD = [
+    "scheme",
+    "gain from context beyond the length ↑",
+    "64",
+    "128",
+    "256",
+    "512",
+]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_a_terminal_tears_no_number_and_no_word_apart(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    number, few = Cell(1.8044, 0.1733, 6), Cell(1.8044, 0.1733, 5)
+    reason = Cell(note="not defined beyond 128 positions of a text")
+    rows: list[list[str | Cell]] = [
+        ["transformer_xl", number, number, few, number, few],
+        ["learned", number, reason, reason, reason, reason],
+    ]
+    show_tables([Table("t", LONG_HEAD, rows, 6)], "table")
+    shown = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
+    assert max(map(len, shown.splitlines())) <= columns
+    assert shown.count("1.804 ± 0.173") == 6
+    assert shown.count("1.804 ± 0.173 (n = 5)") == 2
+    words = shown.split()
+    assert {*" ".join(LONG_HEAD).split(), *reason.note.split()} <= {*words}
+    assert words.count("learned") == words.count("scheme")  # of every part
+
+
+def test_one_table_is_printed_by_its_title(posenc, tmp_path: Path) -> None:
+    folder = stored(tmp_path / "run", [curve("a", [2.0, 3.0]), record("a")])
+    words = ["table", folder, "--only", "bits BY"]
+    shown = posenc(*words, "--format", "md").stdout
+    assert shown.startswith("**bits ↓ by test length")
+    assert shown.count("**") == 2
+    rows = posenc(*words, "--format", "csv", "--out", tmp_path / "out").stdout
+    assert {line.split(",")[2] for line in rows.splitlines()[1:]} == {'"8"', '"16"'}
+    assert (tmp_path / "out" / "table.csv").read_text() == rows
+    assert (tmp_path / "out" / "table.md").read_text() == shown
+    done = posenc("table", folder, "--size", "column")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: size column: must have LaTeX; --format tex would work\n"
+    )
+    done = posenc("table", folder, "--only", "bytes")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: only 'bytes': must be part of the title of a table; there are bits by "
+        "test length; Measures without training\n"
+    )
 
 
 def test_the_longest_length_decides_the_order_and_then_the_next() -> None:
@@ -114,10 +213,10 @@ def test_rows_of_a_cell_without_a_result_count_for_nothing() -> None:
 def test_long_reasons_are_cut_in_tables_and_whole_in_the_list(tmp_path: Path) -> None:
     reason = "because " * 100
     records = labelled([record("a", status="failed", error=reason)])
-    (shown,) = display_tables(records)[0].body[0][1:]
+    (shown,) = display_tables(Numbers(records))[0].body[0][1:]
     assert shown.startswith("failed: because")
     assert len(shown) == 120
-    write_tables(records, tmp_path)
+    write_tables(Numbers(records), tmp_path)
     assert reason in (tmp_path / "table.md").read_text()
 
 
@@ -267,17 +366,17 @@ def test_tables_replace_links_and_never_follow_them(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "table.md").symlink_to(outside)
-    write_tables(labelled([record()]), folder)
+    write_tables(Numbers(labelled([record()])), folder)
     assert outside.read_text() == "precious"
     assert "rope" in (folder / "table.md").read_text()
     with pytest.raises(StoreError, match="must take tables"):
-        write_tables(labelled([record()]), outside)
+        write_tables(Numbers(labelled([record()])), outside)
 
 
 def test_rows_cannot_pose_as_another_scheme() -> None:
     made = record()
     made["rows"][0] |= {"scheme": "alibi", "status": "failed", "record": "0"}
-    (line,) = long_table(labelled([made])).to_dict("records")
+    (line,) = Numbers(labelled([made])).rows[LONG].to_dict("records")
     assert (line["scheme"], line["status"]) == ("rope", "ok")
 
 
@@ -303,7 +402,7 @@ def test_a_curve_has_a_row_for_every_scheme_and_case(ranked: bool) -> None:
 
 def test_the_last_digit_of_an_interval_does_not_depend_on_the_keys() -> None:
     made = [record(seed=seed, value=0.1 * seed**1.5) for seed in range(7)]
-    tables = [summary(labelled(order)) for order in (made, made[::-1])]
+    tables = [Numbers(labelled(order)).summary for order in (made, made[::-1])]
     for name in ("mean", "half_width"):
         assert tables[0][name].tolist() == tables[1][name].tolist()
 
@@ -328,7 +427,7 @@ def test_what_was_made_elsewhere_shares_no_mean(
     said: list[str] = []
     told = labelled(made, said.append)
     assert shown in told[2].label
-    assert sorted(summary(told)["n"]) == [1, 2]
+    assert sorted(Numbers(told).summary["n"]) == [1, 2]
     made.append(record(seed=3, status="failed"))
     made[3]["provenance"] |= made[2]["provenance"]
     assert labelled(made)[3].label == told[2].label

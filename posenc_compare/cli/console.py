@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import Comparison
     from posenc_compare.run.scheduler import Event
-    from posenc_compare.show.format import Places, Table
+    from posenc_compare.show.format import Table
 
+PIPED = 200  # characters of a line that no terminal shows
 WIDE = 1000  # characters, more than a table has
 NUMBERS = ("csv", "json")  # formats for programs
-FIRST = 40  # width of the first column; longer names take several lines
 CROWDED = 8  # columns; more have one space between them
 CARD = 3.0  # seconds between two drawings of what there is so far
 
@@ -70,26 +70,29 @@ def show(
 
 
 def show_tables(
-    tables: "Iterable[Table]", format: str, frame: "DataFrame | None" = None
+    tables: "Iterable[Table]",
+    format: str,
+    frame: "DataFrame | None" = None,
+    size: str = "",
 ) -> None:
     """Print tables one after another, with the lines beneath each.
 
     JSON and CSV hold every number of `frame`, or of the tables; a missing one is null
-    or empty.
+    or empty. LaTeX fits a size of paper, if one is given.
     """
     from posenc_compare.show.format import as_markdown, cells_of
 
     if format in NUMBERS:
-        from posenc_compare.show.frame import numbers_of
+        from posenc_compare.show.frame import cell_table
 
-        numbers = numbers_of(tables) if frame is None else frame
+        numbers = cell_table(tables) if frame is None else frame
         _print_numbers([*numbers.columns], cells_of(numbers), format)
     elif format == "md":
         print(as_markdown(tables), end="")
     elif format == "tex":
         from posenc_compare.show.latex import as_latex
 
-        print(as_latex(tables), end="")
+        print(as_latex(tables, size), end="")
     else:
         for table in tables:
             _print_rich(table)
@@ -106,21 +109,28 @@ def _print_numbers(head: list[str], body: list[list[object]], format: str) -> No
 
 
 def _print_rich(table: "Table") -> None:
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.text import Text
 
+    from posenc_compare.show.fit import in_parts, least_widths
+
     # Piped output keeps its full width: nothing is cut for a terminal that is not
     # there.
-    width = None if sys.stdout.isatty() else 200
-    console = Console(width=width, highlight=False)
-    shown = _rich_table(table.head, clean(table.body), table.best)
+    on_screen = sys.stdout.isatty()
+    console = Console(width=None if on_screen else PIPED, highlight=False)
+    texts, brief = (clean(table.texts(short=short)) for short in (False, True))
     room = console.options.update(max_width=WIDE)
-    wide = console.measure(shown, options=room).maximum > console.width
-    if short := width is None and wide and table.body != table.texts(short=True):
-        shown = _rich_table(table.head, clean(table.texts(short=True)), table.best)
-        table = replace(table, note=table.note.partition(";")[0])
+    natural = console.measure(_rich_table(table, texts, WIDE), options=room).maximum
+    if short := on_screen and texts != brief and natural > console.width:
+        table, texts = replace(table, note=table.note.partition(";")[0]), brief
     console.print(Text(clean(table.title), style="bold"))
-    console.print(shown)
+    widths = [1 + width for width in least_widths(table, texts, cell_len)]
+    for i, part in enumerate(in_parts(table, widths, console.width)):
+        if i:
+            console.print()
+        texts = clean(part.texts(short=short))
+        console.print(_rich_table(part, texts, console.width))
     if short:
         console.print("a wider terminal, or --format csv, shows p and better seeds")
     for line in table.lines:
@@ -128,23 +138,30 @@ def _print_rich(table: "Table") -> None:
     console.print()
 
 
-def _rich_table(
-    head: list[str], body: list[list[str]], best: "Places" = frozenset()
-) -> "RichTable":
+def _rich_table(table: "Table", texts: list[list[str]], room: int) -> "RichTable":
+    """Return a table of texts that is no wider than so many characters, if it can be.
+
+    Columns have two spaces between them, or one if they are many or have no room.
+    """
     from rich.cells import cell_len
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
-    crowded = len(head) > CROWDED
-    table = Table(box=None, pad_edge=not crowded, collapse_padding=crowded)
-    widest = max(cell_len(row[0]) for row in [head, *body])
-    for i, name in enumerate(head):
-        width = min(FIRST, widest) if i == 0 else None
-        table.add_column(Text(name, style="bold"), width=width, overflow="fold")
-    for i, row in enumerate(body):
-        styles = ("bold" if (i, j) in best else "" for j in range(len(row)))
-        table.add_row(*map(Text, row, styles))
-    return table
+    from posenc_compare.show.fit import least_widths, spread
+
+    least = least_widths(table, texts, cell_len)
+    most = [max(map(cell_len, one)) for one in zip(table.head, *texts, strict=True)]
+    columns = len(most)
+    crowded = columns > CROWDED or sum(least) + 2 * columns > room
+    widths = spread(least, most, room - columns * (1 if crowded else 2))
+    shown = RichTable(box=None, pad_edge=not crowded, collapse_padding=crowded)
+    for name, width in zip(table.head, widths, strict=True):
+        shown.add_column(Text(name, style="bold"), width=width, overflow="fold")
+    best = table.best
+    for i, row in enumerate(texts):
+        styles = ("bold" if (i, j) in best else "" for j in range(columns))
+        shown.add_row(*map(Text, row, styles))
+    return shown
 
 
 def name_of(record: "Record") -> str:
@@ -213,8 +230,10 @@ def progress(
             if live is not None and time.monotonic() - drawn > CARD:
                 drawn = time.monotonic()
                 if table := card(records):
-                    rows = clean(table.body)[: max(1, console.height - 4)]
-                    live.update(Group(_rich_table(table.head, rows), bars))
+                    fit = max(1, console.height - 4)
+                    table = replace(table, rows=table.rows[:fit])
+                    shown = _rich_table(table, clean(table.body), console.width)
+                    live.update(Group(shown, bars))
 
         yield listen
     if last is not None:

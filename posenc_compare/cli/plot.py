@@ -31,6 +31,14 @@ def plot(
             "settings above the plot."
         ),
     ] = "",
+    no_floors: Annotated[
+        bool,
+        typer.Option(
+            "--no-floors",
+            metavar="",
+            help="Leave out n-gram models and constant answers.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder to write to; default: the first folder.")
     ] = None,
@@ -42,6 +50,7 @@ def plot(
     """
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection
+    from posenc_compare.show.frame import without_floors
     from posenc_compare.show.plots.drawing import draw_all
 
     failed: list[str] = []
@@ -52,6 +61,7 @@ def plot(
 
     selection = Selection(schemes, measures, tasks)
     records = load_records(folders, say, selection=selection)
+    records = [*map(without_floors, records)] if no_floors else records
     paths = draw_all(records, out or folders[0], warn, plots, format, size)
     for path in paths:
         tell(str(path))

@@ -104,6 +104,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import plan_comparison
     from posenc_compare.show.differences import rank_table, unranked_table
+    from posenc_compare.show.frame import Numbers
     from posenc_compare.show.scorecard import scorecard
     from posenc_compare.show.tables import without_result, write_tables
 
@@ -138,11 +139,12 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
         found = table(_of_common_seeds(every, label, labels), label)
         first = [f"{label} {failed_checks[label]}"] if label in failed_checks else []
         places[label] = replace(found, lines=(*first, *found.lines, *facts))
-    card = scorecard(made)
+    numbers = Numbers(made)
+    card = scorecard(numbers)
     failed = without_result([r for r in own if r.label in placed])
     tables = [*filter(None, [card]), *places.values(), *failed]
     show_tables(tables, format)
-    written = write_tables(made, out, tables)
+    written = write_tables(numbers, out, tables)
     _write(every, places, placed, out, written)
     for label, why in failed_checks.items():
         say(f"{label} {why}")
@@ -214,7 +216,7 @@ def _write(
     from posenc_compare.records.files import write_file
     from posenc_compare.show.differences import baseline_tables
     from posenc_compare.show.format import as_csv
-    from posenc_compare.show.frame import numbers_of
+    from posenc_compare.show.frame import cell_table
     from posenc_compare.show.plots.rank import rank_plot
     from posenc_compare.show.report import Plate, report_html
 
@@ -222,7 +224,7 @@ def _write(
     for label in placed:
         name = f"rank-{_file_name(label)}"
         images = {f: rank_plot(every, label, f) for f in ("png", "pdf")}
-        numbers = as_csv(numbers_of(baseline_tables(every, label))).encode()
+        numbers = as_csv(cell_table(baseline_tables(every, label))).encode()
         for ending, data in {**images, "csv": numbers}.items():
             written.append(out / f"{name}.{ending}")
             write_file(written[-1], data)

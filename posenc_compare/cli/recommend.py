@@ -54,6 +54,7 @@ def recommend(
             + (f"; did you mean {meant}?" if meant else "")
         )
     from posenc_compare.cli.rank import reference_records
+    from posenc_compare.show.frame import Numbers
     from posenc_compare.show.scorecard import scorecard
 
     text = sections[CASES[case]]
@@ -66,7 +67,7 @@ def recommend(
         named = [record for record in known if record.label in words | {"nope"}]
         tell("Scores in the preset quick: networks of 64 channels, 32 bytes of text.")
         tell("The advice rests on longer training and published work, not on these.")
-        show_tables(filter(None, [scorecard(named)]), "table")
+        show_tables(filter(None, [scorecard(Numbers(named))]), "table")
         names = {record.spec.scheme.name for record in known}
         if lacking := [x for x in first - labels if x.partition(":")[0] in names]:
             tell(f"The preset quick has no record of {', '.join(sorted(lacking))}.")

@@ -114,6 +114,7 @@ def run_comparison(
     """
     from posenc_compare.records.store import Store
     from posenc_compare.records.trackers import tracker_of
+    from posenc_compare.show.frame import Numbers
     from posenc_compare.show.scorecard import scorecard
 
     store = Store(out or Path("runs") / comparison.name)
@@ -128,10 +129,10 @@ def run_comparison(
         return comparison.results(store, lambda _: None, arrays=False).records
 
     known = recorded()
-    with progress(lambda new: scorecard([*known, *new])) as listen:
+    with progress(lambda new: scorecard(Numbers([*known, *new]))) as listen:
         stopped_by = comparison.compute(store, listen, tracker)
     if stopped_by and stopped_by != "fail_fast":
-        table = scorecard(recorded())
+        table = scorecard(Numbers(recorded()))
         if table and format not in NUMBERS:
             show_tables([table], format)
         say_stopped(comparison, store, stopped_by)
@@ -165,6 +166,7 @@ def _show_results(
     from posenc_compare.records.labels import label_settings
     from posenc_compare.records.load import read_folder
     from posenc_compare.records.selection import Selection, newest
+    from posenc_compare.show.frame import Numbers
     from posenc_compare.show.plots.drawing import draw_all, undrawn
     from posenc_compare.show.scorecard import scorecard
     from posenc_compare.show.tables import write_tables
@@ -172,8 +174,9 @@ def _show_results(
     found = read_folder(store.folder, say)
     keys = set(comparison.keys)
     records = label_settings([r for r in found if r.key in keys], lambda line: None)
-    card = scorecard(records) if format not in NUMBERS else None
-    frame, tables = (None, [card]) if card else what_to_show(records, format)
+    numbers = Numbers(records)
+    card = scorecard(numbers) if format not in NUMBERS else None
+    frame, tables = (None, [card]) if card else what_to_show(numbers, format)
     show_tables(tables, format, frame)
     # This call reports settings that differ.
     everything = label_settings(Selection().of(found, say, keys), say)
@@ -183,7 +186,8 @@ def _show_results(
     if other or store.newer(store.folder / "table.tex") or undrawn(store.folder):
         for path in draw_all(everything, store.folder, say):
             say(str(path))
-        write_tables(everything, store.folder)
+        same = len(everything) == len(records)  # all of the folder are of this run
+        write_tables(numbers if same else Numbers(everything), store.folder)
     folder = shlex.quote(str(store.folder))
     say(
         f"tables and plots in {store.folder}; `posenc-compare report {folder}` writes "

@@ -1,5 +1,6 @@
 """The command that prints the tables of folders of records."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from posenc_compare.records.record import Record
     from posenc_compare.records.selection import Selection
     from posenc_compare.show.format import Table
+    from posenc_compare.show.frame import Numbers
 
 
 def table(
@@ -48,7 +50,17 @@ def table(
             help="Correlate training-free measures with trained scores.",
         ),
     ] = False,
+    only: Annotated[
+        str, typer.Option(help="Print only the tables with this text in their title.")
+    ] = "",
     format: Formats = Format.table,
+    size: Annotated[
+        str,
+        typer.Option(
+            help="Width of LaTeX tables for a paper: column or page; too wide ones are "
+            "divided."
+        ),
+    ] = "",
     out: Annotated[
         Path | None, typer.Option(help="Also write these tables to this folder.")
     ] = None,
@@ -57,27 +69,34 @@ def table(
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection
     from posenc_compare.show.differences import baseline_tables
-    from posenc_compare.show.frame import numbers_of
+    from posenc_compare.show.frame import Numbers, cell_table
     from posenc_compare.show.tables import write_tables
 
     _check(baseline, by, predict=predict)
+    if size and format != Format.tex and not out:
+        raise ConfigError(f"size {size}: must have LaTeX; --format tex would work")
     selection = Selection(schemes, measures, tasks, baseline)
-    frame, records = None, []
+    frame, numbers = None, Numbers([])
     if by:  # labels need not distinguish these settings, as other files must
         tables = _tables_by(folders, by, selection)
     else:
         records = load_records(folders, say, arrays=False, selection=selection)
+        numbers = Numbers(records)
         if predict:
             frame, tables = _predictions(records)
         elif baseline:
             tables = baseline_tables(records, baseline)
-        else:
-            frame, tables = what_to_show(records, format)
-    if baseline or by:
-        frame = numbers_of(tables)
-    show_tables(tables, format, frame)
-    for path in write_tables(records, out, tables or None, frame) if out else ():
-        say(f"wrote {path}")
+        else:  # numbers without tables are those of all tables
+            shown = Format.table if only else format
+            frame, tables = what_to_show(numbers, shown)
+    if only:
+        tables = _titled(tables, only)
+    if baseline or by or (only and not predict):
+        frame = cell_table(tables)
+    show_tables(tables, format, frame, size)
+    if out:
+        for path in write_tables(numbers, out, tables or None, frame, size):
+            say(f"wrote {path}")
 
 
 def _check(baseline: str, by: str, *, predict: bool) -> None:
@@ -91,16 +110,31 @@ def _check(baseline: str, by: str, *, predict: bool) -> None:
         )
 
 
+def _titled(tables: "list[Table]", text: str) -> "list[Table]":
+    """Return the tables with a text in their names; arrows and case do not count."""
+
+    def plain(name: str) -> str:
+        return re.sub(" [↓↑]", "", name).casefold()
+
+    found = [table for table in tables if plain(text) in plain(table.name)]
+    if not found:
+        names = "; ".join(re.sub(" [↓↑]", "", table.name) for table in tables)
+        raise ConfigError(
+            f"only {text[:80]!r}: must be part of the title of a table; there are "
+            f"{names}"
+        )
+    return found
+
+
 def what_to_show(
-    records: "list[Record]", format: str
+    numbers: "Numbers", format: str
 ) -> "tuple[DataFrame | None, list[Table]]":
     """Return the means of records, or their tables, whichever the format shows."""
-    from posenc_compare.show.frame import summary
     from posenc_compare.show.tables import all_tables
 
     if format in NUMBERS:
-        return summary(records), []
-    return None, all_tables(records)
+        return numbers.summary, []
+    return None, all_tables(numbers)
 
 
 def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Table]":

@@ -55,7 +55,7 @@ READ = Quantity(
     better="lower",
     zero="every token is predicted",
     x="test length, in tokens",
-    title="bits per byte of a checkpoint, read under a scaling",
+    title="bits per byte of a checkpoint, with RoPE scaling",
 )
 SLIDING = Quantity(
     "sliding_bits_per_byte",

@@ -1,10 +1,10 @@
 """What a network makes of context beyond its training length, on the same bytes.
 
 The bytes beyond the training length L in the longest test windows are read in three
-ways: in fresh windows of L, in windows of L that slide by L/16, and in their whole
-context. Press et al. 2022 (arXiv:2108.12409, appendix B) show why: longer inputs also
-spare the first bytes of windows their short context, and a window that slides does so
-without reading beyond L. What is left of a gain then is the use of length.
+ways: in windows of L side by side, in windows of L that slide by L/16, and in their
+whole context. Press et al. 2022 (arXiv:2108.12409, appendix B) show why: longer inputs
+also spare the first bytes of windows their short context, and a window that slides does
+so without reading beyond L. What is left of a gain then is the use of length.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ FRESH = Quantity(
     unit="bits per byte",
     better="lower",
     zero="the same bytes are all predicted in windows of L side by side",
-    title="fresh windows of L",
+    title="non-overlapping windows of L",
 )
 GAIN = Quantity(
     "context_gain",

@@ -75,7 +75,7 @@ BITS = Scoring(
         better="lower",
         zero="every held-out byte is predicted; 8 is a uniform guess",
         x="test length, in bytes",
-        title="bits per byte of trained networks, read under a scaling",
+        title="bits per byte of trained networks, with RoPE scaling",
     ),
     Quantity(
         "floor_bits_per_byte",

@@ -47,7 +47,7 @@ CODE = Quantity(
     better="lower",
     zero=WHOLE,
     x=X,
-    title="error of the code in bfloat16 at 65 536",
+    title="error of the code in bfloat16 at 65,536",
 )
 PHASE = Quantity(
     "phase_error",
@@ -55,7 +55,7 @@ PHASE = Quantity(
     better="lower",
     zero=WHOLE,
     x=X,
-    title="error of the relative phase in bfloat16 at 65 536 (radians)",
+    title="error of the relative phase in bfloat16 at 65,536 (radians)",
 )
 LOGIT = Quantity(
     "logit_error",
@@ -63,7 +63,7 @@ LOGIT = Quantity(
     better="lower",
     zero=WHOLE,
     x=X,
-    title="error of logits in bfloat16 at 65 536",
+    title="error of logits in bfloat16 at 65,536",
 )
 
 

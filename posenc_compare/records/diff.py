@@ -12,7 +12,8 @@ from dataclasses import asdict
 from posenc_compare.records.record import Record
 from posenc_compare.settings.canonical import Json, canonical
 
-NO_RESULT = ("label", "provenance", "spec")  # parts of a record; a label is of its spec
+# Parts of a record: a label is of its spec, quantities are words of its measure.
+NO_RESULT = ("label", "provenance", "quantities", "spec")
 
 
 def same_cell(record: Record) -> bytes:

@@ -5,6 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Better = Literal["lower", "higher", "neither"]
+RENAMED = {
+    "read under a scaling": "with RoPE scaling",
+    "fresh windows": "non-overlapping windows",
+    "65 536": "65,536",
+}
+"""What titles say today, by what they say in older records."""
 Array = None | float | Sequence["Array"]
 """Numbers too many for a table, as nested lists."""
 
@@ -35,7 +41,10 @@ class Quantity:
     @property
     def heading(self) -> str:
         """Return what stands above its numbers."""
-        return self.title or self.name
+        title = self.title
+        for before, now in RENAMED.items():
+            title = title.replace(before, now)
+        return title or self.name
 
 
 @dataclass(frozen=True)

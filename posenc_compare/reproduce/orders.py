@@ -18,7 +18,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.settings.canonical import Body
 from posenc_compare.show.differences import Difference
 from posenc_compare.show.format import Table
-from posenc_compare.show.frame import by_scheme
+from posenc_compare.show.frame import Numbers, by_scheme
 from posenc_compare.show.tasks import by_task, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p_of
@@ -125,11 +125,11 @@ class Outcome(Difference):
 
 def outcomes(order: PublishedOrder, records: list[Record]) -> list[Outcome]:
     """Return what becomes of every claim of an order."""
-    tasks, gaps = by_task(records), []
+    tasks, numbers, gaps = by_task(records), Numbers(records), []
     better = {n: q.better for record in records for n, q in record.quantities.items()}
     for claim in order.claims:
         first, second = (
-            pd.Series(_values(score, tasks), dtype="float64")
+            pd.Series(_values(score, tasks, numbers), dtype="float64")
             for score in (claim.first, claim.second)
         )
         lower = better.get(claim.first.quantity) == "lower"
@@ -173,10 +173,12 @@ def order_table(name: str, order: PublishedOrder, found: list[Outcome]) -> Table
     )
 
 
-def _values(score: Score, tasks: Mapping[str, list[Record]]) -> dict[int, float]:
+def _values(
+    score: Score, tasks: Mapping[str, list[Record]], numbers: Numbers
+) -> dict[int, float]:
     """Return a score by seed."""
     if score.quantity == RANKS:
-        ranks = by_scheme(reciprocal_ranks(tasks, "exact_match", score.times))
+        ranks = by_scheme(reciprocal_ranks(numbers, tasks, "exact_match", score.times))
         return ranks[score.scheme].values if score.scheme in ranks else {}
     found = {}
     for record in tasks.get(score.task, []):

@@ -110,7 +110,7 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                 cells = [
                     _cells(c, labels, baseline, quantity, other_text) for c in columns
                 ]
-                spread = f"with half width of its {LEVEL:.0%} interval"
+                spread = f"± half width of its {LEVEL:.0%} interval over paired seeds"
                 if quantity.name in frame.STEPPED:
                     spread = "with its range over seeds"
                 alike = any(cell.alike for own in cells for cell in own.values())
@@ -141,7 +141,7 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
 
 def _outcomes(records: list[Record]) -> Iterator[tuple[str, Quantity, list[Column]]]:
     """Yield title, quantity and columns of what has a better end, curves first."""
-    means, views = frame.means_of(records), frame.views_of(records).items()
+    means, views = frame.Numbers(records).means, frame.views_of(records).items()
     for (measure, name), view in sorted(
         views, key=lambda item: not isinstance(item[1], Curve)
     ):
@@ -179,7 +179,9 @@ def _cells(
         found[label] = Cell(note="no common seed")
         if len(one.values):
             margin = ALIKE if quantity.unit == "bits per byte" else math.nan
-            found[label] = one.cell(quantity.better, margin=margin)
+            whole = frame.is_count(one.mean, quantity.unit)
+            cell = one.cell(quantity.better, margin=margin)
+            found[label] = replace(cell, whole=whole)
             if quantity.name in frame.STEPPED:
                 ends = float(one.values.min()), float(one.values.max())
                 found[label] = replace(found[label], half_width=math.nan, ends=ends)
@@ -284,7 +286,7 @@ def _end(curve: Mapping[float, Mean]) -> float:
 def _curves(records: Iterable[Record]) -> dict[str, dict[float, Mean]]:
     """Return the scores of schemes by test length."""
     curves: dict[str, dict[float, Mean]] = {}
-    means = frame.of_quantity(frame.means_of(records), *SCORE)
+    means = frame.of_quantity(frame.Numbers(records).means, *SCORE)
     for mean in frame.rows_of(means[means["case"] == ""]):
         curves.setdefault(mean.scheme, {})[mean.x] = mean
     return curves

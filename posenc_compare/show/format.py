@@ -24,7 +24,6 @@ MARKDOWN = str.maketrans(
     {"\\": r"\\", "|": r"\|", "`": r"\`", "<": "&lt;", ">": "&gt;"}
 )
 
-Row = Iterable[object]
 Places = AbstractSet[tuple[int, int]]
 REASON = 120  # characters of a reason in the cell of a table
 
@@ -49,6 +48,7 @@ class Cell:
     p: float = math.nan  # of a difference
     star: bool = False  # whether the difference is significant
     alike: bool | None = None  # whether a difference is shown to be small, if tested
+    whole: bool = False  # whether it counts things, and is written without decimals
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ class Table:
 
 def number(value: float) -> str:
     """Write a number to three digits behind the point, or to four significant ones."""
-    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+    size = abs(value)
+    if value != 0 and not 1e-3 <= size < 1e5:
         return f"{value:.1e}"
-    if abs(value) < 10:
-        return f"{value:.3f}"
-    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    digits = 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0
+    return f"{value:.{digits}f}"
 
 
 def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
@@ -115,6 +115,7 @@ def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
         note = cell.note or "n/a"
         return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
     text = "0" if cell.rounding else number(cell.mean)
+    text = f"{cell.mean:.0f}" if cell.whole else text
     if cell.ends and cell.ends[0] < cell.ends[1]:
         text = f"{text} ({cell.ends[0]:g} to {cell.ends[1]:g})"
     if not math.isnan(cell.half_width):
@@ -131,21 +132,14 @@ def as_markdown(tables: Iterable[Table]) -> str:
     """Return tables in Markdown, with the lines beneath each."""
     parts = []
     for table in tables:
-        grid = markdown_table(table.head, table.body, table.best)
+        rows = [[*map(markdown, row)] for row in table.body]
+        for i, j in table.best:
+            rows[i][j] = f"**{rows[i][j]}**"
+        head = [*map(markdown, table.head)]
+        grid = tabulate(rows, head, tablefmt="github", disable_numparse=True)
         title = f"**{markdown(table.title)}**"
         parts.append("\n\n".join([title, grid, *map(markdown, table.lines)]) + "\n")
     return "\n".join(parts)
-
-
-def markdown_table(
-    head: list[str], body: Iterable[Row], best: Places = frozenset()
-) -> str:
-    """Return a Markdown table whose cells show as they are written, the best bold."""
-    rows = [[markdown(str(cell)) for cell in row] for row in body]
-    for i, j in best:
-        rows[i][j] = f"**{rows[i][j]}**"
-    heads = [markdown(name) for name in head]
-    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
 
 
 def markdown(text: str) -> str:

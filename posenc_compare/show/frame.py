@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from posenc_compare.records.load import DOCUMENTS
 from posenc_compare.records.quantities import (
     ONE_LAYER,
     Curve,
+    Floor,
     Headline,
     Row,
     View,
@@ -33,6 +35,7 @@ from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.rounding import rounded_away, settled
 
 SAME = 1e-4  # relative; records keep five digits of a window, and all of their mean
+COUNTED = ("bytes", "tokens", "needles", "numbers", "channels", "0 or 1")  # units
 STEPPED = ("effective_length", "context_used", "mastered_length")  # tested lengths
 Floats = NDArray[np.float64]
 Frame = Any  # a pandas table; type checkers lose its methods after one step
@@ -43,7 +46,8 @@ Views = dict[tuple[str, str], View]
 PLACE = ["scheme", "family", "measure", "task", "quantity", "case", "x"]
 LONG = [*PLACE, "seed", "value", "unit", "note", "status", "record"]
 SUMMARY = [*PLACE, "unit", "mean", "half_width", "n", "note", "records"]
-MEANS = [*SUMMARY, "source", "settings", "values", "documents"]
+MEANS = [*SUMMARY, "source", "settings", "repeatable", "values", "documents"]
+BESIDE = ["source", "settings", "kind", "repeatable", "windows"]  # of rows
 
 
 def of_network(record: Record) -> Record:
@@ -55,35 +59,72 @@ def of_network(record: Record) -> Record:
     return record if len(rows) == len(record.rows) else replace(record, rows=rows)
 
 
-def long_table(records: Iterable[Record]) -> pd.DataFrame:
-    """Return a row per number; a record without numbers gives a row with the reason.
+def without_floors(record: Record) -> Record:
+    """Return a record without the numbers of models that no scheme is part of."""
+    floors = {name for name, view in record.views.items() if isinstance(view, Floor)}
+    rows = tuple(row for row in record.rows if row.quantity not in floors)
+    return replace(record, rows=rows)
 
-    The column `x` is where a curve's point lies, `record` the key of its file.
+
+class Numbers:
+    """The numbers of records, as frames that are made once.
+
+    Attributes:
+        records: as `load_records` returns them.
     """
-    return _numbers(records)[LONG]
 
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.records = [*records]
 
-def means_of(records: Iterable[Record]) -> Frame:
-    """Return the mean of every quantity of every scheme, sorted by their names.
+    @cached_property
+    def rows(self) -> Frame:
+        """Return a row per number; a record without numbers has one with the reason.
 
-    A record without a result has a row with the reason and no values.
+        Beside `LONG` there are `source` and `settings` of records, the `kind` of their
+        settings, whether a number is `repeatable`, and `windows` of documents. The
+        column `x` is where a curve's point lies, `record` the key of its file.
+        """
+        rows = [row for record in self.records for row in _rows(record)]
+        frame = pd.DataFrame(rows, columns=[*LONG, *BESIDE])
+        return frame.astype({"x": "float64", "value": "float64", "repeatable": bool})
 
-    Returns:
-        Beside the columns of `summary`: `source`, the paper of the scheme; `settings`
+    @cached_property
+    def means(self) -> Frame:
+        """Return the mean of every quantity of every scheme, sorted by their names.
+
+        A record without a result has a row with the reason and no values. Beside the
+        columns of `summary` there are `source`, the paper of the scheme; `settings`
         that distinguish the label from others; `values` by seed; `documents` that the
         interval covers besides seeds. In `records` are keys. A half width is NaN for
         one seed or none.
-    """
-    frame = _numbers(records).sort_values("seed", kind="stable")  # for the last digit
-    groups = frame.groupby([*PLACE, "unit"], dropna=False).ngroup()
-    behind: dict[int, list[Any]] = defaultdict(list)
-    for group, row in zip(groups, frame.itertuples(index=False), strict=True):
-        behind[group].append(row)
-    means = pd.DataFrame([_mean(behind[i]) for i in sorted(behind)], columns=MEANS)
-    return means.astype(dict.fromkeys(("x", "mean", "half_width"), "float64"))
+        """
+        rows = self.rows.sort_values("seed", kind="stable")  # for the last digit
+        groups = rows.groupby([*PLACE, "unit", "kind"], dropna=False).ngroup()
+        behind: dict[int, list[Any]] = defaultdict(list)
+        for group, row in zip(groups, rows.itertuples(index=False), strict=True):
+            behind[group].append(row)
+        means = pd.DataFrame([_mean(behind[i]) for i in sorted(behind)], columns=MEANS)
+        kinds = dict.fromkeys(("x", "mean", "half_width"), "float64")
+        return means.astype({**kinds, "repeatable": bool})
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """Return mean, half width of the 95 % interval and count over seeds.
+
+        `records` lists the keys of the records behind a row, `note` what they say.
+        """
+        keys = self.means["records"].map(lambda found: " ".join(sorted(found)))
+        return self.means.assign(records=keys)[SUMMARY]
+
+    def among(self, records: list[Record]) -> "Numbers":
+        """Return those of some of the records, with all seeds of what is among them."""
+        part, keys = Numbers(records), {record.key for record in records}
+        part.rows = self.rows[self.rows["record"].isin(keys)]
+        part.means = self.means[[not keys.isdisjoint(k) for k in self.means["records"]]]
+        return part
 
 
-def numbers_of(tables: Iterable[Table]) -> Frame:
+def cell_table(tables: Iterable[Table]) -> Frame:
     """Return a row for every cell of tables: its place, its numbers, and its note."""
     rows = [
         {
@@ -106,16 +147,6 @@ def numbers_of(tables: Iterable[Table]) -> Frame:
         if isinstance(cell, Cell)
     ]
     return pd.DataFrame(rows)
-
-
-def summary(records: Iterable[Record]) -> pd.DataFrame:
-    """Return mean, half width of the 95 % interval and count over seeds.
-
-    `records` lists the keys of the records behind a row, `note` what they say.
-    """
-    means = means_of(records)
-    keys = means["records"].map(lambda found: " ".join(sorted(found)))
-    return means.assign(records=keys)[SUMMARY]
 
 
 def views_of(records: Iterable[Record]) -> Views:
@@ -159,6 +190,11 @@ def over_seeds(means: Frame) -> Frame:
     return means.assign(half_width=found, documents=0)
 
 
+def is_count(mean: float, unit: str) -> bool:
+    """Return whether a mean is a whole number of things."""
+    return unit.partition(",")[0] in COUNTED and mean.is_integer()
+
+
 def with_values(mean: Mean, values: dict[int, float], **changes: Any) -> Mean:
     """Return the mean of other values, with their interval over seeds."""
     return mean._replace(**_of_values(values), documents=0, **changes)
@@ -186,14 +222,8 @@ def cell_of(mean: Mean, best: bool = False) -> Cell:
         rounding=any(values) and not rounded_away(values).any(),
         best=best,
         ends=(min(values), max(values)) if stepped else None,
+        whole=is_count(mean.mean, mean.unit),
     )
-
-
-def _numbers(records: Iterable[Record]) -> Frame:
-    """Return the long table with `source`, `settings` and `windows` of documents."""
-    rows = [row for record in records for row in _rows(record)]
-    frame = pd.DataFrame(rows, columns=[*LONG, "source", "settings", "windows"])
-    return frame.astype({"x": "float64", "value": "float64"})
 
 
 def _rows(record: Record) -> Iterator[dict[str, object]]:
@@ -208,14 +238,17 @@ def _rows(record: Record) -> Iterator[dict[str, object]]:
         "record": record.key,
         "source": record.source,
         "settings": record.settings,
+        "kind": record.spec.kind,
+        "repeatable": True,
     }
     if record.status != "ok":
         note = f"{record.status}: {record.error}"
         yield {**shared, "quantity": "", "case": "", "unit": "", "note": note}
         return
     for row in record.rows:
-        unit = record.quantities[row.quantity].unit
-        yield {**vars(row), **shared, "unit": unit, "windows": _windows(record, row)}
+        quantity = record.quantities[row.quantity]
+        facts = {"unit": quantity.unit, "repeatable": quantity.repeatable}
+        yield {**vars(row), **shared, **facts, "windows": _windows(record, row)}
 
 
 def _mean(rows: list[Any]) -> dict[str, object]:

@@ -5,18 +5,25 @@ better seeds. A cell without a number holds a dash.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+import textwrap
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pandas as pd
 from tabulate import LATEX_ESCAPE_RULES
 
-from posenc_compare.show.format import Cell, Places, Row, Table, cell_text
+from posenc_compare.show.fit import in_parts
+from posenc_compare.show.format import Cell, Table, cell_text
+from posenc_compare.show.plots.paper import SIZES
+from posenc_compare.validate import check_choice
 
 BOLD = "bold: the best group (step-down max-T test over paired seeds)"
 BRACES = "braces: schemes that do not all differ significantly from each other"
 MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
+TINY = re.compile(r"(?<=\.\d{3}) ± \S+e-\d+")  # half widths of no digit of the mean
 HYPHENS = re.compile("-(?=-)")  # which LaTeX would join with the next
+SMALL = r"\footnotesize\setlength{\tabcolsep}{2pt}"
+LETTER = 0.06  # inches of a digit in that type, and of the space between two columns
 PACKAGE = r"% needs \usepackage{booktabs}"
 # Brackets and stars at the start of a row would be options of the line break; a bar
 # is a dash in the fonts that LaTeX begins with, `\^{}` an accent over nothing, and a
@@ -32,25 +39,33 @@ LATEX = str.maketrans(
 )
 
 
-def as_latex(tables: Iterable[Table]) -> str:
-    """Return tables in LaTeX, with a caption, and the lines beneath each."""
-    return "".join(f"{PACKAGE}\n{_float(table)}" for table in tables)
+def as_latex(tables: Iterable[Table], size: str = "") -> str:
+    """Return tables in LaTeX, with a caption, and the lines beneath each.
+
+    A size, `column` or `page`, is the width of paper that they fit: in small type, and
+    where needed in parts that stand one below another.
+    """
+    if size:
+        check_choice("size", size, tuple(SIZES))
+    return "".join(f"{PACKAGE}\n{_float(table, size)}" for table in tables)
 
 
-def latex_table(
-    head: Sequence[str],
-    body: Iterable[Row],
-    best: Places = frozenset(),
-    **layout: Any,
-) -> str:
-    """Return a LaTeX tabular of texts, the best bold."""
-    rows = [[latex(str(one)) for one in row] for row in body]
-    for i, j in best:
+def _tabular(table: Table, size: str) -> str:
+    """Return a table without caption and lines, the best numbers bold."""
+    rows = [[latex(_text(one, table.seeds, size)) for one in row] for row in table.rows]
+    for i, j in table.best:
         rows[i][j] = rf"\textbf{{{rows[i][j]}}}"
-    headings = [*map(latex, head)]
-    style = pd.DataFrame(rows, columns=range(len(head)), dtype=object).style
-    style.hide(axis="index").format_index(headings.__getitem__, axis=1)
-    return style.to_latex(column_format="l" * len(head), hrules=True, **layout)
+    heads = [*map(_heading, table.head)]
+    style = pd.DataFrame(rows, columns=range(len(heads)), dtype=object).style
+    style.hide(axis="index").format_index(heads.__getitem__, axis=1)
+    return style.to_latex(column_format="l" * len(heads), hrules=True)
+
+
+def _heading(text: str) -> str:
+    """Return a heading, whose lines stand one below another."""
+    lines = [*map(latex, text.split("\n"))]
+    stacked = r" \\ ".join(lines)
+    return rf"\shortstack[l]{{{stacked}}}" if len(lines) > 1 else stacked
 
 
 def latex(text: str) -> str:
@@ -58,24 +73,45 @@ def latex(text: str) -> str:
     return MINUS.sub("$-$", HYPHENS.sub("-{}", text.translate(LATEX)))
 
 
-def _float(table: Table) -> str:
-    rows = [[_cell(one, table.seeds) for one in row] for row in table.rows]
-    layout = {"position": "tb", "position_float": "centering"}
+def _float(table: Table, size: str) -> str:
     note, _, _ = table.note.partition(";")  # the rest is of what is not in a paper
-    layout["caption"] = latex(f"{table.name} ({note})" if note else table.name)
-    text = latex_table(table.head, rows, table.best, **layout)
+    caption = latex(f"{table.name} ({note})" if note else table.name)
     lines = [*table.lines, *[BOLD] * bool(table.best)]
     lines += [BRACES] * any("{" in line for line in table.lines)
-    if not lines:
-        return text
-    beneath = "\\par\n".join(map(latex, lines))
-    return text.removesuffix("\\end{table}\n") + (
-        "\\par\\smallskip\\parbox{\\linewidth}{\\footnotesize\\raggedright\n"
-        f"{beneath}\\par\n}}\n\\end{{table}}\n"
-    )
+    name = "table*" if size == "page" else "table"
+    parts = _fitting(table, size) if size else [table]
+    text = f"\\begin{{{name}}}[tb]\n\\centering\n\\caption{{{caption}}}\n"
+    text += f"{SMALL}\n" * bool(size)
+    text += "\\par\\smallskip\n".join(_tabular(part, size) for part in parts)
+    if lines:
+        beneath = "\\par\n".join(map(latex, lines))
+        text += (
+            "\\par\\smallskip\\parbox{\\linewidth}{\\footnotesize\\raggedright\n"
+            f"{beneath}\\par\n}}\n"
+        )
+    return f"{text}\\end{{{name}}}\n"
 
 
-def _cell(cell: str | Cell, seeds: int) -> str:
-    if isinstance(cell, Cell):
-        return "—" if cell.mean is None else cell_text(cell, seeds, short=True)
-    return cell
+def _fitting(table: Table, size: str) -> list[Table]:
+    """Return a table in parts that fit a width of paper, with headings of few words."""
+    texts = [[_text(one, table.seeds, size) for one in row] for row in table.rows]
+    widths = [
+        max(map(len, (*name.split(), *column)))
+        for name, column in zip(table.head, zip(*texts, strict=True), strict=True)
+    ]
+    head = [
+        "\n".join(textwrap.wrap(name, width, break_long_words=False))
+        for name, width in zip(table.head, widths, strict=True)
+    ]
+    room = int(SIZES[size] / LETTER)
+    return in_parts(replace(table, head=head), [width + 1 for width in widths], room)
+
+
+def _text(cell: str | Cell, seeds: int, size: str) -> str:
+    """Return the text of a cell, which a size brings closer together."""
+    if isinstance(cell, str):
+        return cell
+    if cell.mean is None:
+        return "—"
+    text = cell_text(cell, seeds, short=True)
+    return TINY.sub("±0.000", text).replace(" ± ", "±") if size else text

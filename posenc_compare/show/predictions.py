@@ -53,7 +53,7 @@ def predictions(records: Iterable[Record]) -> Frame:
     records = [record for record in records if record.key in latest]
     measures: dict[str, dict[str, float]] = {}
     for setting, some in by_setting(r for r in records if not r.task).items():
-        means = frame.means_of(some)
+        means = frame.Numbers(some).means
         for (measure, _), view in frame.views_of(some).items():
             if isinstance(view, Headline):
                 own = frame.by_scheme(frame.of_headline(means, measure, view))
@@ -64,7 +64,7 @@ def predictions(records: Iterable[Record]) -> Frame:
     found: list[dict[str, object]] = []
     for task, trained in by_task(records).items():
         for setting, some in by_setting(trained).items():
-            means = frame.means_of(some)
+            means = frame.Numbers(some).means
             for (measure, name), view in frame.views_of(some).items():
                 if isinstance(view, Curve) and name in SCORES:
                     heading = f"{prefix(task)}{view.quantity.heading}"

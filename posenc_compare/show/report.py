@@ -25,6 +25,7 @@ from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS, SETTINGS
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.format import Cell, Table, cell_text, number
+from posenc_compare.show.frame import Numbers
 from posenc_compare.show.plots.drawing import images
 from posenc_compare.show.ranking import by_family_of
 from posenc_compare.show.scorecard import scorecard
@@ -89,9 +90,10 @@ def report_html(
 
     Tables `first` stand before its own.
     """
-    tables = enumerate(display_tables(records))
+    numbers = Numbers(records)
+    tables = enumerate(display_tables(numbers))
     sections = [Section(f"table-{i}", table) for i, table in tables]
-    if card := scorecard(records):
+    if card := scorecard(numbers):
         sections.insert(0, Section("scorecard", card))
     sections[:0] = [Section(f"first-{i}", table) for i, table in enumerate(first)]
     web = files(PACKAGE).joinpath(FOLDER)

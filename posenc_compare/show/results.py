@@ -15,7 +15,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.format import Table, as_markdown
-from posenc_compare.show.frame import long_table, of_network
+from posenc_compare.show.frame import LONG, Numbers, of_network
 from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import all_tables
@@ -54,7 +54,7 @@ class Results:
     @functools.cached_property
     def frame(self) -> pd.DataFrame:
         """Return a row per number; a record without numbers has one that says why."""
-        return long_table(self.records)
+        return Numbers(self.records).rows[LONG]
 
     @property
     def failed(self) -> list[Record]:
@@ -73,7 +73,7 @@ class Results:
         """
         selection = Selection(measures=measure, tasks=task)
         records = selection.of(self.records, warnings.warn)
-        return Tables(all_tables(records))
+        return Tables(all_tables(Numbers(records)))
 
     def plot(self, name: str) -> Figure:
         """Draw one plot.

@@ -14,17 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc_compare.records.quantities import NEAR, has_note
+from posenc_compare.records.quantities import NEAR, ONE_LAYER, has_note
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
-from posenc_compare.show.frame import (
-    Frame,
-    Mean,
-    means_of,
-    of_network,
-    rows_of,
-    values_of,
-)
+from posenc_compare.show.frame import Frame, Mean, Numbers, rows_of, values_of
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.setting import texts_of
 from posenc_compare.show.tasks import FIRST, by_task
@@ -60,16 +53,16 @@ LINES = (
     ("time", "time: of a step, relative to nope"),
     (
         "level",
-        f"level: holds if the 95 % interval of the change lies below {MARGIN} bits, "
-        f"loses if above, unclear if {MARGIN} lies inside; undefined without a score "
-        "at the end, n/a if the scheme does not support the task",
+        "level: holds if the 95 % interval of the change over seeds lies below "
+        f"{MARGIN} bits, loses if above, unclear if {MARGIN} lies inside; undefined "
+        "without a score at the end, n/a if the scheme does not support the task",
     ),
 )
 LEADING = (
     "*: no other scheme is significantly better (max-T test of all others against this "
     f"one, level {ALPHA}); schemes with * need not be equal"
 )
-Numbers = dict[tuple[str, str, str], list[Mean]]
+Found = dict[tuple[str, str, str], list[Mean]]
 """Means of one scheme by measure, quantity and case, along the curve."""
 
 
@@ -82,19 +75,19 @@ class Card(NamedTuple):
     texts: dict[str, str]
 
 
-def scorecard(records: Iterable[Record]) -> Table | None:
+def scorecard(numbers: Numbers) -> Table | None:
     """Return the scorecard of the trainings on language; None if there are none.
 
     None also if these have several training lengths, which no column can compare.
     Schemes that hold their level come first; then the score at the longest test counts.
     Measures of one layer of several say nothing of the network.
     """
-    records = [*map(of_network, records)]
-    networks = by_task(records).get(FIRST, [])
+    networks = by_task(numbers.records).get(FIRST, [])
     if len({record.spec.setting.get("length") for record in networks}) > 1:
         return None
-    means = means_of(records)
-    means = means[means["task"].isin(["", "language"])]
+    means = numbers.means
+    means = means[means["task"].isin(["", FIRST])]
+    means = means[[not has_note(note, ONE_LAYER) for note in means["note"]]]
     schemes, left = _by_row(rows_of(means))
     curves = {
         name: {m.x: m for m in found.get(("extrapolation", "bits_per_byte", ""), [])}
@@ -109,7 +102,7 @@ def scorecard(records: Iterable[Record]) -> Table | None:
         {name: curve[x] for name, curve in curves.items() if x in curve and curve[x].n}
         for x in lengths
     ]
-    texts = texts_of(record for record in records if record.label in schemes)
+    texts = texts_of(r for r in numbers.records if r.label in schemes)
     one_text = len(texts) < 2
     leading = [_leading(end) if one_text else set[str]() for end in ends]
     cards = []
@@ -158,7 +151,7 @@ def _scheme(mean: Mean) -> str:
     return mean.scheme.removesuffix(f" [{', '.join(mean.settings)}]")
 
 
-def _by_row(means: Iterable[Mean]) -> tuple[dict[str, Numbers], set[str]]:
+def _by_row(means: Iterable[Mean]) -> tuple[dict[str, Found], set[str]]:
     """Return the means of each row, by the label of its trainings.
 
     Other measures may have other settings in their labels. A row takes those of its
@@ -167,12 +160,12 @@ def _by_row(means: Iterable[Mean]) -> tuple[dict[str, Numbers], set[str]]:
 
     Also return the labels of rows without a measure that their scheme has.
     """
-    labels: dict[str, dict[str, Numbers]] = {}
+    labels: dict[str, dict[str, Found]] = {}
     for mean in means:
         place = (mean.measure, mean.quantity, mean.case)
         own = labels.setdefault(_scheme(mean), {}).setdefault(mean.scheme, {})
         own.setdefault(place, []).append(mean)
-    rows: dict[str, Numbers] = {}
+    rows: dict[str, Found] = {}
     lacking: set[str] = set()
     for some in labels.values():
         trained = {k: own for k, own in some.items() if any(map(_is_score, own))}
@@ -193,7 +186,7 @@ def _by_row(means: Iterable[Mean]) -> tuple[dict[str, Numbers], set[str]]:
     return rows, lacking
 
 
-def _agree(one: Numbers, other: Numbers) -> bool:
+def _agree(one: Found, other: Found) -> bool:
     """Return whether two labels name no setting with different values.
 
     Labels leave out that a package was not modified. The version of a measure is not
@@ -233,7 +226,7 @@ def _lacking(cards: list[Card], networks: list[Record]) -> Iterator[str]:
 
 
 def _no_better(
-    cards: list[Card], schemes: Mapping[str, Numbers], first: float
+    cards: list[Card], schemes: Mapping[str, Found], first: float
 ) -> Iterator[str]:
     """Yield a line on the networks that predict no better than a 2-gram model."""
 
@@ -302,7 +295,7 @@ def _leading(means: Mapping[str, Mean]) -> set[str]:
     return found
 
 
-def _card(name: str, found: Numbers, first: Mean | None, last: Mean | None) -> Card:
+def _card(name: str, found: Found, first: Mean | None, last: Mean | None) -> Card:
     """Return the row of a scheme but for its scores."""
     change, verdict = _change(first, last)
     if not (first or last) and (none := found.get(("extrapolation", "", ""))):
@@ -342,7 +335,7 @@ def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
     return f"{mean:+.2f}±{width:.2f}", verdict
 
 
-def _unique(found: Numbers) -> str:
+def _unique(found: Found) -> str:
     """Return up to how many positions, or distances, every one has its own code."""
     shares = next((found[place] for place in COUNTED if place in found), [])
     before = found.get(("uniqueness", "distinct_share", "float32"), [])
@@ -358,7 +351,7 @@ def _unique(found: Numbers) -> str:
     return f"{min(round(some[0].mean * n), n - 1):g}/{n:g}"  # not all n
 
 
-def _shift(found: Numbers) -> str:
+def _shift(found: Found) -> str:
     """Return whether a shift is linear, or has no effect, or the largest error."""
     for word, measure, quantity, case in (
         ("linear", "shift_linearity", "linear_residual", ""),
@@ -374,7 +367,7 @@ def _shift(found: Numbers) -> str:
     return ""
 
 
-def _adds(found: Numbers) -> str:
+def _adds(found: Found) -> str:
     """Return the size of the code that is added to tokens of size 1."""
     sizes = found.get(("perturbation", "relative_size", "N(0, 1)"), [])
     known = [mean.mean for mean in sizes if mean.values]

@@ -63,7 +63,7 @@ def _outcomes(
     Each has a column for every value of the setting.
     """
     means = {
-        value: frame.over_seeds(frame.means_of(records))
+        value: frame.over_seeds(frame.Numbers(records).means)
         for value, records in groups.items()
     }
     views = frame.views_of(record for records in groups.values() for record in records)

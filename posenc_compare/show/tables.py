@@ -26,13 +26,20 @@ from posenc_compare.records.quantities import (
 from posenc_compare.records.record import Record
 from posenc_compare.show import frame, ranking
 from posenc_compare.show.format import Cell, Table, as_csv, as_markdown
-from posenc_compare.show.frame import Frame, Mean, by_scheme, of_quantity
+from posenc_compare.show.frame import Frame, Mean, Numbers, by_scheme, of_quantity
 from posenc_compare.show.latex import as_latex
 from posenc_compare.show.ranking import Column
 from posenc_compare.show.retrieval import retrieval_tables
 from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import SEVERAL, coverage, sizes_untrained, texts_of
-from posenc_compare.show.tasks import AREA, by_task, prefix, reciprocal_ranks
+from posenc_compare.show.tasks import (
+    AREA,
+    SOLVED,
+    by_task,
+    prefix,
+    reciprocal_ranks,
+    solved,
+)
 from posenc_compare.stats.intervals import LEVEL
 from posenc_compare.validate import check_folder
 
@@ -48,25 +55,26 @@ TITLES = {
 }
 
 
-def display_tables(records: list[Record]) -> list[Table]:
+def display_tables(numbers: Numbers) -> list[Table]:
     """Return the tables a reader sees: of what is trained first, and curves first."""
+    records = numbers.records
     tasks = by_task(records)
-    found = _across(tasks) if len(tasks) > 1 else []
+    found = _across(numbers, tasks) if len(tasks) > 1 else []
     for task, own in tasks.items():
-        views = Part(own, "training").views if found else ()
+        views = frame.views_of(own) if found else ()
         across = {measure for measure, name in views if name in ACROSS}
         rest = [record for record in own if record.measure not in across]
-        found += Part(rest, "training", prefix(task)).tables()
+        found += Part(numbers.among(rest), "training", prefix(task)).tables()
     for kind in TITLES:
         own = [one for one in records if one.spec.kind == kind and not one.task]
-        found += Part(own, kind).tables()
+        found += Part(numbers.among(own), kind).tables()
     return found + retrieval_tables(records)
 
 
-def all_tables(records: list[Record]) -> list[Table]:
+def all_tables(numbers: Numbers) -> list[Table]:
     """Return the scorecard, the tables of all measures and cells without a result."""
-    card = [*filter(None, [scorecard(records)])]
-    return card + display_tables(records) + without_result(records)
+    card = [*filter(None, [scorecard(numbers)])]
+    return card + display_tables(numbers) + without_result(numbers.records)
 
 
 def without_result(records: list[Record]) -> list[Table]:
@@ -82,26 +90,27 @@ def without_result(records: list[Record]) -> list[Table]:
 
 
 def write_tables(
-    records: list[Record],
+    numbers: Numbers,
     folder: Path,
     tables: list[Table] | None = None,
-    numbers: Frame | None = None,
+    shown: Frame | None = None,
+    size: str = "",
 ) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
     table.md and table.tex hold `tables`, or all tables of the records if None;
-    table.csv holds `numbers`, or the means of the records.
+    table.csv holds `shown`, or the means of the records. `size` is as in `as_latex`.
     """
     check_folder("out", folder)
     texts: dict[str, str] = {}
-    if records:
-        texts["rows.csv"] = as_csv(frame.long_table(records))
-        numbers = frame.summary(records) if numbers is None else numbers
-    if numbers is not None:
-        texts["table.csv"] = as_csv(numbers)
+    if numbers.records:
+        texts["rows.csv"] = as_csv(numbers.rows[frame.LONG])
+        shown = numbers.summary if shown is None else shown
+    if shown is not None:
+        texts["table.csv"] = as_csv(shown)
     if tables is None:
-        tables = all_tables(records)
-    texts |= {"table.md": as_markdown(tables), "table.tex": as_latex(tables)}
+        tables = all_tables(numbers)
+    texts |= {"table.md": as_markdown(tables), "table.tex": as_latex(tables, size)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
@@ -111,12 +120,12 @@ def write_tables(
     return [folder / name for name in texts]
 
 
-def _across(tasks: Mapping[str, list[Record]]) -> list[Table]:
+def _across(numbers: Numbers, tasks: Mapping[str, list[Record]]) -> list[Table]:
     """Return tables with a column for each task that has a quantity of all tasks."""
     tables = []
-    parts = {task: Part(own, "training") for task, own in tasks.items()}
+    parts = {k: Part(numbers.among(own), "training") for k, own in tasks.items()}
     for name in ACROSS:
-        columns, title = [], ""
+        columns, title, lines = [], "", ()
         for task, part in parts.items():
             for (measure, other), view in part.views.items():
                 if other == name and isinstance(view, Headline):
@@ -125,21 +134,27 @@ def _across(tasks: Mapping[str, list[Record]]) -> list[Table]:
                     columns.append(replace(column, name=task, heading=""))
         behind = {column.name: tasks[column.name] for column in columns}
         if name == AREA and len(columns) > 1:
-            if ranks := by_scheme(reciprocal_ranks(behind)):
-                heading, measure = "mean reciprocal rank", columns[0].measure
+            counted = solved(behind)
+            heading, measure = "mean reciprocal rank", columns[0].measure
+            if ranks := by_scheme(reciprocal_ranks(numbers, counted)):
                 columns.append(Column(heading, measure, ranks, "higher"))
+            lines = (
+                f"{heading}: over {len(counted)} of {len(behind)} tasks, those in "
+                f"which some scheme has an accuracy of {SOLVED} at the training length",
+            )
         every = [record for records in behind.values() for record in records]
         if columns:
-            tables.append(layout(title, columns, every))
+            table = layout(title, columns, every)
+            tables.append(replace(table, lines=(*table.lines, *lines)))
     return tables
 
 
 class Part:
     """The tables of one kind of setting and one task, whose titles have one start."""
 
-    def __init__(self, records: list[Record], kind: str, start: str = "") -> None:
-        self.records, self.kind, self.start = records, kind, start
-        self.means, self.views = frame.means_of(records), frame.views_of(records)
+    def __init__(self, numbers: Numbers, kind: str, start: str = "") -> None:
+        self.records, self.kind, self.start = numbers.records, kind, start
+        self.means, self.views = numbers.means, frame.views_of(numbers.records)
 
     def tables(self) -> list[Table]:
         """Return the tables of curves and cases, and then those of headlines."""

@@ -21,7 +21,7 @@ from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import Comparison, compare
 from posenc_compare.settings.training import Training
 from posenc_compare.show.format import as_csv
-from posenc_compare.show.frame import summary
+from posenc_compare.show.frame import Numbers
 from posenc_compare.variants import Variant
 
 SMALL: dict[str, Any] = {"steps": 4, "longest": 2, "test_bytes": 512, "workers": 1}
@@ -102,7 +102,8 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(
     assert {(row["value"], row["p"]) for row in rows} == {("0.0", "1.0")}
     assert r"\toprule" in (folder / "table.tex").read_text()
     written = (folder / "table.csv").read_text()  # intervals cover documents
-    assert written == as_csv(summary(map(without_settings, read_folder(folder, print))))
+    made = map(without_settings, read_folder(folder, print))
+    assert written == as_csv(Numbers(made).summary)
     page = (folder / "rank.html").read_text()
     assert "disguised" in page
     assert "seconds a step" not in page  # those of the reference are of another machine

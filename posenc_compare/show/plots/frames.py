@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame, long_table
+from posenc_compare.show.frame import Frame, Numbers
 from posenc_compare.show.plots.style import Look, safe
 from posenc_compare.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width
@@ -62,7 +62,7 @@ def rows_of(records: Iterable[Record], styles: Mapping[str, Look]) -> Frame:
     `scheme` is the text of its look. A value that is missing is NaN.
     """
     place = {label: i for i, label in enumerate(styles)}
-    rows: Frame = long_table(sorted(records, key=lambda record: place[record.label]))
+    rows = Numbers(sorted(records, key=lambda record: place[record.label])).rows
     texts = {label: look.text for label, look in styles.items()}
     return rows.assign(scheme=rows["scheme"].map(texts), case=rows["case"].map(safe))
 

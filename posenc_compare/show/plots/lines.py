@@ -16,11 +16,12 @@ from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Frame, interval, training_length
 from posenc_compare.show.plots.panels import (
     legend_below,
+    name_values,
     new_panels,
     note_setting,
     set_ticks,
 )
-from posenc_compare.show.plots.paper import columns_of
+from posenc_compare.show.plots.paper import PAGE, columns_of, paper_width
 from posenc_compare.show.plots.style import FAINT, MIDDLE, Look
 from posenc_compare.show.setting import short_setting
 from posenc_compare.stats.intervals import LEVEL
@@ -28,6 +29,7 @@ from posenc_compare.stats.intervals import LEVEL
 MANY = 8  # schemes that one panel holds
 MOST = 10  # schemes of a family that one panel holds
 COMMON = 4  # schemes of no family that are in all panels, if they are no more
+DIGITS = 7  # of ticks, on an inch of paper
 BESIDE = 28  # characters of a line of a legend beside a panel
 BAND: dict[str, Any] = {"alpha": 0.12, "linewidth": 0}
 BAR: dict[str, Any] = {"marker": "|", "markersize": 9, "markeredgewidth": 1.5}
@@ -128,7 +130,9 @@ class Lines:
     def length_axis(self) -> None:
         """Give the x axes a base-2 logarithm, with ticks written as whole numbers."""
         self.axes[0].set_xscale("log", base=2)
-        set_ticks(self.axes[0].xaxis, LogLocator(base=2, numticks=6))
+        digits = len(f"{self.rows['x'].max():g}")
+        most = min(6, int(paper_width(PAGE) * DIGITS / digits))
+        set_ticks(self.axes[0].xaxis, LogLocator(base=2, numticks=most))
 
     def value_axis(self) -> str:
         """Make the y axes logarithmic if they are wide; return words that say so."""
@@ -175,8 +179,8 @@ class Lines:
         for axes in self.axes:
             lowest = axes.xaxis.get_tick_params()["labelbottom"]
             axes.set(xlabel=x if lowest else "", ylabel="")
-        self.figure.supylabel(y, fontsize="medium")
         note_setting(self.figure, short_setting(records))
+        name_values(self.figure, y)
 
 
 def by_family(looks: Iterable[Look]) -> dict[str, list[str]]:

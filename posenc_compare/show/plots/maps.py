@@ -14,14 +14,15 @@ from posenc_compare.records.record import Record
 from posenc_compare.show.plots import frames
 from posenc_compare.show.plots.frames import Array
 from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_seed
-from posenc_compare.show.plots.paper import columns_of
+from posenc_compare.show.plots.paper import PAGE, columns_of, paper_width
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, MIDDLE, looks, new_figure
 
 TRAINED = "trained_"  # how names of arrays of trained networks begin
 HEADS = (4, 2, 1)  # of a scheme: the most that need no more than `ROWS`
 ROWS = 7  # of maps
-SIDE, HIGH = 0.85, 0.95  # inches of a map at least, and of a row of them
+SIDE = 0.85  # inches of a map at least, with its share of what stands beside
+BESIDE, ABOVE = 1.25, 0.25  # inches beside all maps, and above each
 LETTERS = 11  # of a line above a map
 FLAT = 0.03  # of the colours, the range of a map that shows nothing
 
@@ -122,7 +123,8 @@ def draw_maps(
     if not found:
         return None
     down = [1 + max(cells) // across for cells in found.values()]
-    heights = [HIGH * rows + 0.4 for rows in down]
+    high = (paper_width(PAGE) - BESIDE) / across + ABOVE
+    heights = [high * rows + 0.4 for rows in down]
     figure = new_figure(sum(heights))
     parts = figure.subfigures(len(down), 1, height_ratios=heights, squeeze=False).flat
     panels: list[Axes] = []

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure, FigureBase
-from matplotlib.ticker import Locator, NullLocator
+from matplotlib.ticker import Locator, MaxNLocator, NullLocator
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Array
@@ -45,6 +45,14 @@ def set_ticks(axis: Axis, locator: Locator) -> None:
     axis.set_major_locator(locator)
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter("{x:g}")
+
+
+def name_values(figure: Figure, text: str) -> None:
+    """Write what the y axes count at the left, in the middle of all panels."""
+    label = figure.supylabel(text, fontsize="medium")
+    figure.draw_without_rendering()  # lays out the panels, which a legend moves up
+    ends = [end for axes in figure.axes for end in axes.get_position().intervaly]
+    label.set_y((min(ends) + max(ends)) / 2)
 
 
 def legend_below(
@@ -138,7 +146,8 @@ def add_bar(
 ) -> None:
     """Draw the colour bar of maps that have one scale."""
     drawn = [*axes.images, *axes.collections][0]  # lines may lie on an image
-    bar = figure.colorbar(drawn, extend=extend, **place)
+    ticks = MaxNLocator(5, steps=[1, 2, 5, 10])
+    bar = figure.colorbar(drawn, extend=extend, ticks=ticks, **place)
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=SMALL)
     bar.set_label(label, fontsize=SMALL)

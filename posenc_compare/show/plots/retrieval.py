@@ -15,6 +15,7 @@ from posenc_compare.show.plots.panels import (
     add_bar,
     draw_heat,
     legend_below,
+    name_values,
     new_panels,
     note_setting,
 )
@@ -66,8 +67,8 @@ def draw_retrieval(records: list[Record]) -> Figure | None:
     for colour, width in (("white", 1.5), ("black", 0.6)):
         figure.axes[-1].axhline(chances(chosen)[-1], color=colour, linewidth=width)
     figure.supxlabel("length (tokens)", fontsize="medium")
-    figure.supylabel("depth in the text", fontsize="medium")
     note_setting(figure, short_setting(chosen))
+    name_values(figure, "depth in the text")
     return figure
 
 
@@ -103,8 +104,8 @@ def draw_retrieval_bits(records: list[Record]) -> Figure | None:
             axes.set_xlabel("bits per byte\nabove the best")
     entries = {name: look.dot() for name, look in styles.items()}
     legend_below(figure, {**entries, "chance": Line2D([], [], **CHANCE)})
-    figure.supylabel("share of needles found", fontsize="medium")
     note_setting(figure, short_setting(chosen))
+    name_values(figure, "share of needles found")
     return figure
 
 

@@ -1,0 +1,78 @@
+"""Tables that are wider than a terminal or a column of a paper, in parts that fit."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from posenc_compare.show.format import Cell, Table
+
+LABEL, SHORT = 40, 20  # characters of a label, or of another word, that is not broken
+
+
+def least_widths(
+    table: Table, texts: list[list[str]], length: Callable[[str], int] = len
+) -> list[int]:
+    """Return the characters that each column needs so that nothing is torn apart.
+
+    Numbers and short texts stay on one line, longer texts and headings break between
+    words. `texts` are those of the cells.
+    """
+
+    def words(text: str, limit: int) -> int:
+        return min(limit, max(map(length, text.split()), default=0))
+
+    widths = [words(name, SHORT) for name in table.head]
+    for row, shown in zip(table.rows, texts, strict=True):
+        for i, (cell, text) in enumerate(zip(row, shown, strict=True)):
+            number = isinstance(cell, Cell) and cell.mean is not None
+            whole = number or length(text) <= SHORT
+            least = length(text) if whole else words(text, SHORT if i else LABEL)
+            widths[i] = max(widths[i], least)
+    return widths
+
+
+def in_parts(table: Table, widths: Sequence[int], room: int) -> list[Table]:
+    """Return tables with some of the columns each, which fit into so many characters.
+
+    The columns that distinguish rows stand in every part.
+    """
+    keys = _keys(table)
+    parts: list[list[int]] = []
+    left = 0
+    for place in range(keys, len(widths)):
+        if not parts or widths[place] > left:
+            parts.append([*range(keys)])
+            left = room - sum(widths[:keys])
+        parts[-1].append(place)
+        left -= widths[place]
+    if len(parts) < 2:
+        return [table]
+    return [
+        replace(
+            table,
+            head=[table.head[i] for i in part],
+            rows=[[row[i] for i in part] for row in table.rows],
+        )
+        for part in parts
+    ]
+
+
+def spread(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
+    """Return widths from least to most that fill a room, if that is large enough."""
+    widths, spare = [*least], max(0, room - sum(least))
+    places = sorted(range(len(widths)), key=lambda i: most[i] - least[i])
+    for place, i in enumerate(places):
+        more = max(0, min(most[i] - least[i], spare // (len(places) - place)))
+        widths[i] += more
+        spare -= more
+    return widths
+
+
+def _keys(table: Table) -> int:
+    """Return how many of the first columns distinguish the rows of a table."""
+    for keys in range(1, len(table.head)):
+        names = [tuple(row[:keys]) for row in table.rows]
+        if any(isinstance(one, Cell) for name in names for one in name):
+            break
+        if len({*names}) == len(names):
+            return keys
+    return 1
