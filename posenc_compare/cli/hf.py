@@ -262,7 +262,7 @@ def check(
     transformers library that the model's configuration names. Column 'bound' is the
     largest difference that rounding can explain.
     """
-    from dataclasses import astuple
+    from dataclasses import asdict
 
     from transformers.utils.logging import disable_progress_bar
 
@@ -279,9 +279,9 @@ def check(
     found = checked(loaded, tokens)
     count = tokens_of(config.get_text_config(), tokens)
     exact = format in NUMBERS
-    head = ["check", "what is compared", "largest", "bound", "outcome", "why"]
-    body = [[_shown(value, exact) for value in astuple(one)] for one in found]
-    show(f"positions of {model}, rows of {count} tokens", head, body, format)
+    rows = [asdict(one) for one in found]
+    body = [[_shown(value, exact) for value in row.values()] for row in rows]
+    show(f"positions of {model}, rows of {count} tokens", [*rows[0]], body, format)
     failed = sum(one.state == "failed" for one in found)
     if failed:
         say(f"{failed} {'check' if failed == 1 else 'checks'} failed")
