@@ -367,7 +367,7 @@ def convert(
     """
     from posenc_compare.hf.checkpoint import READ, local_place
     from posenc_compare.hf.convert import convert as converted
-    from posenc_compare.hf.convert import cure
+    from posenc_compare.hf.convert import label_for, logits_apart
 
     place = local_place(model, READ)
     copy = Path(out or f"{Path(model).resolve().name}-{layout}")
@@ -379,6 +379,16 @@ def convert(
     ]
     head = ["module", "tensors", "channels of a head", "rotated"]
     show(f"{copy}: reordered for {layout} pairs", head, body, format)
-    if how := cure(copy):
-        say(f"transformers reads this copy wrongly{how}")
+    try:
+        if label := label_for(copy):
+            say(
+                f"transformers reads this copy wrongly until you call "
+                f'`hf.apply(model, "{label}")`'
+            )
+        apart = logits_apart(place, copy, label)
+        say(
+            f"{copy}: logits differ from those of {model} by {apart:.1e} of the largest"
+        )
+    except ConfigError as error:
+        say(f"{copy}: logits were not compared with those of {model}: {error}")
     return 0
