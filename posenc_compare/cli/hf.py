@@ -365,10 +365,13 @@ def convert(
     as in Meta's Llama. The copy is for other runtimes: the transformers library still
     rotates the original pairs, so its logits for the copy are wrong.
     """
+    from transformers.utils.logging import disable_progress_bar
+
     from posenc_compare.hf.checkpoint import READ, local_place
     from posenc_compare.hf.convert import convert as converted
     from posenc_compare.hf.convert import label_for, logits_apart
 
+    disable_progress_bar()  # of the weights that are loaded
     place = local_place(model, READ)
     copy = Path(out or f"{Path(model).resolve().name}-{layout}")
     found = converted(place, layout, copy, say)  # type: ignore[arg-type]
