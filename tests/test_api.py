@@ -204,6 +204,7 @@ def test_a_file_takes_the_place_of_a_scheme_in_a_notebook(
         ({"heads": 4, "head_dim": 16}, 64),
         ({"heads": 4, "head_dim": 16, "model_dim": 96}, 96),
         ({"heads": 4}, 512),
+        ({"head_dim": 16}, 128),
     ],
 )
 def test_the_width_of_a_scheme_follows_from_its_heads(

@@ -77,7 +77,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("wraps", "C05", "expected to fail (it says so), and passes"),
         ("rope:what=whole", "C19", "logits that half a position changes"),
         ("rope:what=keeps", "C19", "output of other positions before"),
-        ("rope:what=buffer", "C17", "logits in bfloat16"),
+        ("rope:what=buffer", "C17", "logits in bfloat16 within"),
         ("rope:what=trains", "C09", "the same bits of one seed"),
         ("rope:what=trains", "C10", "random numbers of torch"),
         ("rope:what=trains", "C11", "others in positions (smallest input: past 0, pac"),

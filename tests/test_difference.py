@@ -123,3 +123,11 @@ def test_cells_of_other_settings_are_compared_after_those_of_the_same() -> None:
     assert (one, one) in paired([one], [other, one])
     far = record(seed=2, dtype="float32")
     assert [*paired([one], [far])] == [(one, None), (None, far)]
+    # Several of one scheme: those whose varied settings are equal, in any order.
+    folder = [record(seed=1, positions=n) for n in (8, 16)]
+    narrow = [record(seed=1, positions=n, dtype="float32") for n in (16, 8, 32)]
+    assert [*paired(folder, narrow)] == [
+        (folder[0], narrow[1]),
+        (folder[1], narrow[0]),
+        (None, narrow[2]),
+    ]

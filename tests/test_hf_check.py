@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -514,6 +515,13 @@ class Cacheless(transformers.LlamaForCausalLM):
         return super().forward(input_ids, use_cache=False, **given)
 
 
+class Masked(Wrapped):
+    """A model that gives its own mask, beside what it passes on."""
+
+    def forward(self, input_ids: Any = None, position_ids: Any = None, **given: Any):
+        return super().forward(input_ids, position_ids, attention_mask=None, **given)
+
+
 class Deaf(transformers.LlamaForCausalLM):
     """A model that takes every argument and reads the tokens alone."""
 
@@ -535,7 +543,15 @@ def test_arguments_that_a_model_passes_on_are_tried() -> None:
     model.__class__ = Wrapped
     assert states(model) == plain
     model.__class__ = Cacheless
-    assert "failed" not in states(model).values()
+    found = states(model)
+    assert (found["padded"], found["cached"]) == ("passed", "n/a")
+    assert "failed" not in found.values()
+    model.__class__ = Masked
+    found = states(model)
+    assert (found["padded"], found["cached"]) == ("n/a", "passed")
+    assert "failed" not in found.values()
+    with hf.apply(model, "alibi") as applied:
+        assert applied.check().keys() == {"causal", "cached", "alone"}
 
 
 def test_what_a_port_does_not_take_is_named() -> None:
@@ -579,11 +595,12 @@ def test_what_cannot_be_checked_is_refused_in_one_line() -> None:
 
 
 def test_a_folder_is_checked(posenc: Any, tmp_path: Path) -> None:
-    model_of(LLAMA).save_pretrained(tmp_path)
+    (model := model_of(LLAMA)).save_pretrained(tmp_path)
     done = posenc("hf", "check", tmp_path, "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")  # and no bar
     rows = {row["check"]: row for row in json.loads(done.stdout)}
-    assert rows["cached"]["outcome"] == "passed"
+    assert rows["cached"]["state"] == "passed"
+    assert [*rows["cached"]] == [*pd.DataFrame(hf.check(model))]
     assert 0 < rows["cached"]["largest"] < rows["cached"]["bound"]
     path = tmp_path / "config.json"
     right = path.read_text()

@@ -207,11 +207,13 @@ def test_the_call_that_the_command_names_gives_the_logits_of_the_original(
     said = posenc("hf", "convert", tmp_path / "own", *words).stderr
     call = re.fullmatch(
         r"transformers reads this copy wrongly until you call "
-        r'`hf\.apply\(model, "([^"]+)"\)`\n',
+        r'`hf\.apply\(model, "([^"]+)"\)`\n'
+        r".*/copy: logits differ from those of .*/own by (.+) of the largest\n",
         said,
     )
     assert call
     assert f"layout={layout}" in call[1]
+    assert float(call[2]) < 1e-5
     copy, own = loaded(tmp_path / "copy"), logits(model)
     hf.apply(copy, call[1])
     assert (logits(copy) - own).abs().max() < 1e-5 * own.abs().max()
@@ -222,9 +224,18 @@ def test_two_ropes_of_a_copy_are_not_named_as_one(posenc: Any, tmp_path: Path) -
     model_of("Gemma3", stated).save_pretrained(tmp_path / "own")
     words = ("--layout", "adjacent", "--out", tmp_path / "copy")
     said = posenc("hf", "convert", tmp_path / "own", *words).stderr
-    assert said.endswith(
-        ", and no single hf.apply reads all its adjacent pairs correctly\n"
-    )
+    assert said.startswith(f"{tmp_path / 'copy'}: logits were not compared with those")
+    assert said.endswith("wrongly, and no single hf.apply reads them all\n")
+
+
+def test_logits_of_models_that_memory_cannot_hold_are_not_compared(
+    posenc: Any, llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sysconf", lambda name: 100)
+    words = ("--layout", "adjacent", "--out", tmp_path / "copy")
+    done = posenc("hf", "convert", llama, *words)
+    assert done.returncode == 0
+    assert "weights must take at most half of the memory" in done.stderr
 
 
 def test_an_index_beside_whole_weights_is_not_read(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Retrieval: texts with needles, readers whose score is known, and whole runs."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -420,8 +421,7 @@ def test_without_evidence_scalings_are_listed_and_none_is_chosen(
     done = posenc(*given)
     how = (
         f"no scaling is chosen without --evidence; `hf evaluate {place} --retrieval "
-        f"--lengths {TRAINED},{4 * TRAINED} --windows 6 --corpus BOOKS --out DIR` "
-        f"records it"
+        f"--lengths {TRAINED},{4 * TRAINED} --windows 6 --out DIR` records it"
     )
     size = f"with each of them, max_position_embeddings must be {4 * TRAINED}\n"
     assert (done.returncode, done.stderr) == (0, f"{size}{how}\n")
@@ -433,13 +433,43 @@ def test_without_evidence_scalings_are_listed_and_none_is_chosen(
     assert rules["pi"]["rope_parameters"]["rope_type"] == "linear"
     assert rules["yarn"]["rope_parameters"]["factor"] == 4
     assert rules["ntk_by_parts"]["rope_parameters"] is None
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     for rule, row in rules.items():
         assert f"scaling={rule}" in row["scheme"]
-        assert row["scheme"] in done.stdout
+        if rule not in ("ntk", "ntk_by_parts", "longrope"):
+            kind = row["rope_parameters"]["rope_type"]
+            assert any(line.startswith(f"{rule} {kind} 10000 4") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("trained", "asked", "lengths", "text"),
+    [(16, 64, "1004", False), (1024, 60_000, "1024,60000", True)],
+)
+def test_the_command_that_is_proposed_runs(
+    posenc: Any, tmp_path: Path, trained: int, asked: int, lengths: str, text: bool
+) -> None:
+    place = save_llama(tmp_path / "own", trained)
+    said = posenc("hf", "recommend", place, "--length", asked).stderr
+    words = shlex.split(said.split("`")[1])
+    assert words[words.index("--lengths") + 1] == lengths
+    assert ("TEXT" in words) == text  # the standard library is too short
+    (tmp_path / "long.txt").write_text(100_000 * FILLER[:40])
+    named = {"TEXT": tmp_path / "long.txt", "DIR": tmp_path / "out"}
+    done = posenc(*(named.get(word, word) for word in words), "--dry-run")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_model_without_a_tokenizer_is_proposed_no_command(
+    posenc: Any, place: Path, tmp_path: Path
+) -> None:
+    shutil.copy(place / "config.json", tmp_path)
+    done = posenc("hf", "recommend", tmp_path, "--length", 4 * TRAINED)
+    assert done.returncode == 0
+    assert "evidence, which cannot be recorded: model must be a folder" in done.stderr
 
 
 def test_the_command_recommends_with_evidence(
-    posenc: Any, place: Path, folder: Path
+    posenc: Any, place: Path, folder: Path, tmp_path: Path
 ) -> None:
     given = ("--length", "4096", "--evidence", folder)
     done = posenc("hf", "recommend", place, *given, "--format", "json")
@@ -458,4 +488,14 @@ def test_the_command_recommends_with_evidence(
         assert line in " ".join(done.stdout.split())
     top = done.stdout.partition("evidence: ")[0]
     assert not any(word in top for word in ("factor", "null", "max_position", '"'))
-    assert "scalings may rank differently under another model" in done.stderr
+    assert "not better than chance, 0.2: " in done.stderr
+    assert "another model" not in done.stderr
+    other = save_llama(tmp_path / "other", 2048)
+    done = posenc("hf", "recommend", other, *given, "--format", "json")
+    found = json.loads(done.stdout)
+    assert "evidence at factor 2, 4096" not in found["reasons"]  # which is this one's
+    assert found["another"][:2] == [
+        f"these are records of another model: {place.name}, trained at 1024 tokens "
+        f"with rope:layout=half; its sizes are not recorded",
+        "this model: 2048 tokens, rope:layout=half, 2 layers, width 32, head_dim 8",
+    ]

@@ -135,8 +135,17 @@ def test_needles_decide_before_bits() -> None:
     assert found.reasons[0] == "found: yarn before the others"
     shorter = [record("pi", 512, seed, 10, 9.0) for seed in range(6)]
     assert advice([*made(), *shorter], 2048).rows == found.rows
-    assert "small, trained at 1024 tokens; found and bits beyond at 2048" in found.about
+    about = "small, trained at 1024 tokens; found and bits per byte beyond at 2048, "
+    assert found.about.startswith(f"{about}within at 1024 tokens; factor 2; 6 texts")
     rows = {row["rule"]: row for row in found.rows}
+    assert [*rows] == ["yarn", "pi", "as trained"]  # the one that finds most first
+    above = {rule: row["above chance"] for rule, row in rows.items()}
+    assert above == {"yarn": True, "pi": True, "as trained": False}
+    assert found.reasons[-2:] == (
+        "not better than chance, 0.2: as trained",
+        "yarn costs 0.200 ± 0.000 bits per byte at 1024 tokens",
+    )
+    assert rows["as trained"]["found within"] == pytest.approx(12 / 30)
     assert rows["yarn"]["found"] == pytest.approx(25 / 30)
     assert rows["as trained"]["bits beyond"] == pytest.approx(2.25)
     assert rows["pi"]["bits within"] == pytest.approx(1.35)
@@ -149,6 +158,8 @@ def test_bits_decide_among_rules_that_find_alike() -> None:
         "found: pi, yarn before the others",
         "bits beyond: pi before the others",
         "bits within: one rule is left",
+        "not better than chance, 0.2: as trained",
+        "pi costs 0.100 ± 0.000 bits per byte at 1024 tokens",
     )
 
 

@@ -172,8 +172,8 @@ def checked(kind: str) -> tuple[str, list[tuple[str, ...]]]:
     rows = [_row(kind, "", "", counts)]
     for one in found:
         if one.state == "failed":
-            most = "" if one.most is None else f"{one.most:.0e}"
-            rows.append(_row(kind, one.check, "", "failed", most, note=one.reason))
+            apart = "" if one.largest is None else f"{one.largest:.0e}"
+            rows.append(_row(kind, one.check, "", "failed", apart, note=one.reason))
     return "failed" if states["failed"] else "passed", rows
 
 

@@ -28,6 +28,8 @@ def check(
     format: Formats = Format.table,
 ) -> int:
     """Run the conformance checks on schemes."""
+    from posenc_compare.check.sign import sign_hint
+
     plugins, text = plugin or [], scheme
     if scheme.endswith(".py"):
         plugins, text = [*plugins, scheme], schemes_in(scheme)
@@ -42,6 +44,8 @@ def check(
         (tell if as_table else say)(line)
         if subject.declared.mixed:
             say(f"{variant.label}: only layer 1; check the schemes inside separately")
+        if hint := sign_hint(subject):
+            say(f"{variant.label}: {hint}")
         if found and as_table:
             show("", head, _alike(found))
         rows += [[variant.label, *_row(outcome)] for outcome in outcomes]

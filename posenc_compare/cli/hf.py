@@ -1,8 +1,8 @@
 """The commands on models of Hugging Face."""
 
 import json
-import shlex
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +12,11 @@ from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, say, show, tell
 from posenc_compare.cli.options import Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
+from posenc_compare.errors import ConfigError, PosencError
 
 if TYPE_CHECKING:
     from posenc_compare.hf.recommend import Target
+    from posenc_compare.show.retrieval import Advice
 
 app = typer.Typer(
     help="Check, convert, describe and evaluate Hugging Face models, and recommend "
@@ -25,6 +27,8 @@ Model = Annotated[
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
 NO_SUCH = "none that this model reads in transformers"
+STATED = ("rope_type", "rope_theta", "factor")  # of rope_parameters, a column each
+BITS = ("bits beyond", "bits within")
 EXECUTION = ("device", "workers", "threads", "timeout")  # options of `evaluate`
 
 
@@ -128,9 +132,9 @@ def recommend(
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
     from posenc_compare.records.load import load_records
-    from posenc_compare.show.retrieval import Advice, advice
+    from posenc_compare.show.retrieval import Advice, advice, usable
 
-    aim = target(model, length, say)
+    aim, another = target(model, length, say), list[str]()
     within = aim.factor == 1
     if within:
         found = Advice((AS_TRAINED,), (), (), "")
@@ -139,21 +143,15 @@ def recommend(
         _print_scalings(model, aim, format)
         return
     else:
-        found = advice(load_records(evidence, lambda line: None), length)
+        records = load_records(evidence, lambda line: None)
+        found = advice(records, length, aim.factor)
+        another = aim.another(usable(records)[0])
         verdict = found.verdict
     rule = found.rules[0] if len(found.rules) == 1 else ""
-    choice: dict[str, Any] = {
-        "rule": rule or None,
-        "verdict": verdict,
-        "factor": aim.factor if rule else None,
-        "base": aim.base,
-        "scheme": aim.variant(rule).label if rule else None,
-        "rope_parameters": aim.rope_parameters(rule) if rule else None,
-        "max_position_embeddings": max(length, aim.geometry.length) if rule else None,
-    }
+    choice = _choice(aim, rule, verdict)
     if format == Format.json:
-        evidence_of = {"about": found.about, "reasons": found.reasons}
-        print(json.dumps({**choice, **evidence_of, "rules": found.rows}, indent=2))
+        of = {"about": found.about, "another": another, "reasons": found.reasons}
+        print(json.dumps({**choice, **of, "rules": found.rows}, indent=2))
         return
     if within:
         tell(f"{model}, {length} tokens: {verdict}")
@@ -165,41 +163,97 @@ def recommend(
     ]
     if rule and choice["rope_parameters"] is None:
         body.append(["rope_parameters", "none found that this model reads"])
-    show(f"{model}, {length} tokens", ["", "value"], body, format)
-    rows = [[_short(value) for value in row.values()] for row in found.rows]
-    show(f"evidence: {found.about}", [*found.rows[0]], rows, format)
-    for line in found.reasons:
+    show(f"{Path(model).resolve().name}, {aim.title}", ["", "value"], body, format)
+    _print_evidence(found, format)
+    for line in (*found.reasons, *another):
         say(line)
-    say("scalings may rank differently under another model, size or factor")
+    if not rule:
+        say("without --evidence, the parameters of each rule are listed")
+
+
+def _choice(aim: "Target", rule: str, verdict: str) -> dict[str, Any]:
+    """Return what to set for a rule; an empty one is none, which sets nothing."""
+    size = max(aim.length, aim.geometry.length)
+    return {
+        "rule": rule or None,
+        "verdict": verdict,
+        "factor": aim.factor if rule else None,
+        "base": aim.base,
+        "scheme": aim.variant(rule).label if rule else None,
+        "rope_parameters": aim.rope_parameters(rule) if rule else None,
+        "max_position_embeddings": size if rule else None,
+    }
+
+
+def _print_evidence(found: "Advice", format: Format) -> None:
+    """Print a row for each rule; for readers, each interval with its number."""
+    head, body = [*found.rows[0]], [[*row.values()] for row in found.rows]
+    if format not in NUMBERS:
+        head = ["rule", "found", "95 % interval", "found within"]
+        body = [
+            [
+                *(_short(row[name]) for name in head[:2]),
+                f"{row['low']:.2f} to {row['high']:.2f}",
+                _short(row["found within"]),
+                *(_with_width(row, name) for name in BITS),
+            ]
+            for row in found.rows
+        ]
+        head += BITS
+    show(f"evidence: {found.about}", head, body, format)
+
+
+def _with_width(row: Mapping[str, object], name: str) -> str:
+    """Return a mean with the half width of its interval, or what there is of them."""
+    parts = (_short(row[name]), _short(row[f"{name} ±"]))
+    return " ± ".join(part for part in parts if part)
 
 
 def _print_scalings(model: str, aim: "Target", format: Format) -> None:
     """Print what each scaling would be, none of which was tested."""
-    lengths = f"--lengths {aim.geometry.length},{aim.length} --windows 6"
-    how = (
-        f"no scaling is chosen without --evidence; `hf evaluate {shlex.quote(model)} "
-        f"--retrieval {lengths} --corpus BOOKS --out DIR` records it"
-    )
-    size = {"max_position_embeddings": aim.length}
-    head, body = ["rule", "scheme", "rope_parameters"], []
-    for rule in aim.rules:
-        parameters = aim.rope_parameters(rule)
-        body.append([rule, aim.variant(rule).label, parameters])
+    from posenc_compare.hf.planned import retrieval_command
+    from posenc_compare.stats.pairs import FEWEST
+
+    lengths = (aim.geometry.length, aim.length)
+    how = "no scaling is chosen without --evidence"
+    try:
+        command = retrieval_command(model, aim.config, lengths, FEWEST)
+        how += f"; `{command}` records it"
+    except PosencError as error:
+        how += f", which cannot be recorded: {error}"
+    given = {rule: aim.rope_parameters(rule) for rule in aim.rules}
     if format == Format.json:
-        rows = [{**dict(zip(head, row, strict=True)), **size} for row in body]
+        size = {"max_position_embeddings": aim.length}
+        rows = [
+            {"rule": rule, "scheme": aim.variant(rule).label, "rope_parameters": one}
+            for rule, one in given.items()
+        ]
         none = dict.fromkeys(("scheme", "rope_parameters", "about", "factor", *size))
         found = {"rule": None, "verdict": how, **none, "base": aim.base}
-        print(json.dumps({**found, "reasons": [], "rules": rows}, indent=2))
+        every = [{**row, **size} for row in rows]
+        print(json.dumps({**found, "reasons": [], "rules": every}, indent=2))
         return
-    texts = [[*row, json.dumps(given) if given else NO_SUCH] for *row, given in body]
-    show(f"{model}, {aim.length} tokens", head, texts, format)
+    head, body = ["rule", *STATED, "other rope_parameters"], []
+    for rule, one in given.items():
+        values = {name: _text(value) for name, value in (one or {}).items()}
+        stated = [values.pop(name, "") for name in STATED]
+        rest = ", ".join(f"{name} {value}" for name, value in values.items())
+        body.append([rule, *stated, rest if one else NO_SUCH])
+    show(f"{Path(model).resolve().name}, {aim.title}", head, body, format)
     say(f"with each of them, max_position_embeddings must be {aim.length}")
     say(how)
 
 
-def _short(value: object) -> object:
-    """Return a number with three digits."""
-    return f"{value:.3f}" if isinstance(value, float) else value
+def _text(value: object) -> str:
+    """Return a parameter with all digits that matter."""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _short(value: object) -> str:
+    """Return a number with three digits, and nothing where there is none."""
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 @app.command()
@@ -262,7 +316,7 @@ def check(
     transformers library that the model's configuration names. Column 'bound' is the
     largest difference that rounding can explain.
     """
-    from dataclasses import astuple
+    from dataclasses import asdict
 
     from transformers.utils.logging import disable_progress_bar
 
@@ -279,9 +333,9 @@ def check(
     found = checked(loaded, tokens)
     count = tokens_of(config.get_text_config(), tokens)
     exact = format in NUMBERS
-    head = ["check", "what is compared", "largest", "bound", "outcome", "why"]
-    body = [[_shown(value, exact) for value in astuple(one)] for one in found]
-    show(f"positions of {model}, rows of {count} tokens", head, body, format)
+    rows = [asdict(one) for one in found]
+    body = [[_shown(value, exact) for value in row.values()] for row in rows]
+    show(f"positions of {model}, rows of {count} tokens", [*rows[0]], body, format)
     failed = sum(one.state == "failed" for one in found)
     if failed:
         say(f"{failed} {'check' if failed == 1 else 'checks'} failed")
@@ -311,10 +365,13 @@ def convert(
     as in Meta's Llama. The copy is for other runtimes: the transformers library still
     rotates the original pairs, so its logits for the copy are wrong.
     """
+    from transformers.utils.logging import disable_progress_bar
+
     from posenc_compare.hf.checkpoint import READ, local_place
     from posenc_compare.hf.convert import convert as converted
-    from posenc_compare.hf.convert import cure
+    from posenc_compare.hf.convert import label_for, logits_apart
 
+    disable_progress_bar()  # of the weights that are loaded
     place = local_place(model, READ)
     copy = Path(out or f"{Path(model).resolve().name}-{layout}")
     found = converted(place, layout, copy, say)  # type: ignore[arg-type]
@@ -325,6 +382,16 @@ def convert(
     ]
     head = ["module", "tensors", "channels of a head", "rotated"]
     show(f"{copy}: reordered for {layout} pairs", head, body, format)
-    if how := cure(copy):
-        say(f"transformers reads this copy wrongly{how}")
+    try:
+        if label := label_for(copy):
+            say(
+                f"transformers reads this copy wrongly until you call "
+                f'`hf.apply(model, "{label}")`'
+            )
+        apart = logits_apart(place, copy, label)
+        say(
+            f"{copy}: logits differ from those of {model} by {apart:.1e} of the largest"
+        )
+    except ConfigError as error:
+        say(f"{copy}: logits were not compared with those of {model}: {error}")
     return 0

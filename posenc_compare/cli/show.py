@@ -4,6 +4,7 @@ import math
 import re
 import shutil
 import sys
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_compare.measures.codes import Code
+    from posenc_compare.schemes import Scheme
 
 HEADS = 4  # unless the width cannot be divided by so many
 MOST = 1 << 24  # numbers, 128 MiB
@@ -67,12 +69,52 @@ def show_(
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
     Most other schemes have a code for each distance: a key of ones, transformed by the
-    scheme, followed by the bias of each head.
+    scheme, followed by the bias of each head. Of several rotations, a table has the
+    wavelength of each pair of channels; csv and json have that alone.
     """
-    if format in NUMBERS and len(names) > 1:
-        raise ConfigError(f"format {format} must have one scheme, got {len(names)}")
-    for name in names:
-        _show(*_code_of(name, positions, width, heads, length), format)
+    found = [_code_of(name, positions, width, heads, length) for name in names]
+    schemes = {label: scheme for label, scheme, _ in found}
+    turns = _wavelengths(schemes) if len(found) > 1 else {}
+    if format not in NUMBERS or len(found) == 1:
+        for label, _, code in found:
+            _show(label, code, format)
+    elif not turns:
+        raise ConfigError(
+            f"format {format} must have one scheme, or rotations alone, got "
+            f"{', '.join(schemes)}"
+        )
+    if turns:
+        _show_wavelengths(turns, format)
+
+
+def _wavelengths(schemes: "dict[str, Scheme]") -> dict[str, list[float | None]]:
+    """Return the tokens in which each pair turns once, by label; None if it does not.
+
+    Nothing is returned unless all schemes are rotations.
+    """
+    import torch
+
+    from posenc_compare.schemes.shared.rotation import rotation_angles
+
+    found = {}
+    for label, scheme in schemes.items():
+        angles = rotation_angles(scheme, torch.tensor([1]))
+        if angles is None:
+            return {}
+        steps = angles.flatten().abs().tolist()
+        found[label] = [2 * math.pi / step if step else None for step in steps]
+    return found
+
+
+def _show_wavelengths(turns: dict[str, list[float | None]], format: str) -> None:
+    """Print the wavelengths of several rotations side by side."""
+    body: list[list[object]] = [
+        [pair, *row] for pair, row in enumerate(zip_longest(*turns.values()))
+    ]
+    if format not in NUMBERS:
+        body = [["" if n is None else f"{n:.4g}" for n in row] for row in body]
+    shown = "table" if format == "text" else format
+    show("wavelengths, in tokens per turn", ["pair", *turns], body, shown)
 
 
 def _show(label: str, code: "Code", format: str) -> None:
@@ -102,8 +144,8 @@ def _show(label: str, code: "Code", format: str) -> None:
 
 def _code_of(
     name: str, positions: str, width: int, heads: int, length: int
-) -> "tuple[str, Code]":
-    """Return the label of a scheme, and its codes."""
+) -> "tuple[str, Scheme, Code]":
+    """Return the label of a scheme, the scheme, and its codes."""
     from posenc_compare.measures.codes import cell_codes, code_of
     from posenc_compare.measures.probe import Probe
 
@@ -124,7 +166,8 @@ def _code_of(
     heads = heads or math.gcd(HEADS, width)
     probe = Probe(width=width, heads=heads, positions=count, grid=grid)
     try:
-        code = (cell_codes if grid else code_of)(probe.build(variant, length), probe)
+        scheme = probe.build(variant, length)
+        code = (cell_codes if grid else code_of)(scheme, probe)
     except (NoCodeError, NonFiniteError) as error:
         raise type(error)(f"{label}: {error}") from error
     except PosencError:
@@ -134,7 +177,7 @@ def _code_of(
         raise PluginError(f"{label}: must have codes, got {reason}") from error
     if not code.values.isfinite().all():
         raise NonFiniteError(f"{label}: codes must be finite, got NaN or inf")
-    return label, code
+    return label, scheme, code
 
 
 def _size(label: str, axes: int, positions: str) -> tuple[str, int]:

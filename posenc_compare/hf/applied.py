@@ -170,7 +170,8 @@ class Applied:
             The largest difference of logits that should be the same, by name:
             `causal` after later tokens have changed, `cached` read in three parts
             instead of one, `padded` with padding on the left, `alone` without the
-            other row of the batch.
+            other row of the batch. Those whose arguments the model does not take are
+            left out.
 
         Raises:
             CheckError: if one is larger than rounding.

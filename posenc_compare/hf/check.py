@@ -35,7 +35,7 @@ class Finding:
     Attributes:
         check: its name.
         compares: the outputs or numbers that are compared, and with what.
-        most: the largest difference; None if nothing was compared.
+        largest: the largest difference; None if nothing was compared.
         bound: the largest difference that rounding explains.
         state: passed, failed, or n/a if the model does not take what the check needs.
         reason: why it is n/a or failed; empty if it passed.
@@ -43,7 +43,7 @@ class Finding:
 
     check: str
     compares: str
-    most: float | None
+    largest: float | None
     bound: float | None
     state: State
     reason: str = ""

@@ -20,7 +20,8 @@ from posenc_compare.hf.candidates import RULES
 from posenc_compare.records.labels import Warn
 
 DESCRIBED = ("*.json",)  # configuration, without weights
-READ = (*DESCRIBED, "*.safetensors", "*.model", "*.txt", "*.jinja")
+TOKENS = (*DESCRIBED, "*.model", "*.txt", "*.jinja")  # and the tokenizer
+READ = (*TOKENS, "*.safetensors")
 BASES = ("rope_theta", "rotary_emb_base", "rope_base")
 NUMBERS = (*BASES, "factor", "partial_rotary_factor", "rotary_pct", "beta_fast")
 CODE = ("AutoConfig", "AutoModel")  # kinds in `auto_map`, without tokenizers

@@ -10,10 +10,12 @@ queries and keys. Types, names and other files stay.
 """
 
 import json
+import os
 import shutil
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +27,13 @@ from torch import Tensor
 
 from posenc_compare.convert import rope_layout
 from posenc_compare.errors import ConfigError, ShapeError, StoreError
+from posenc_compare.hf.apply import apply
 from posenc_compare.hf.candidates import length_limits
-from posenc_compare.hf.checkpoint import configuration_in
+from posenc_compare.hf.checkpoint import configuration_in, load
 from posenc_compare.hf.describe import describe
 from posenc_compare.hf.measure import EXACT, UNMET, Rotation, layers_of, meet, rotations
 from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
+from posenc_compare.hf.readings import outputs
 from posenc_compare.hf.rotary import check_text
 from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
@@ -40,6 +44,7 @@ from posenc_compare.variants import Variant
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 OTHERS = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack", "*.safetensors")
+COMPARED = 64  # tokens whose logits are compared
 # The names of modules of queries and keys.
 NORMS = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")
 BLOCKS = ("qkv_proj", "Wqkv")  # all queries, then all keys, then all values
@@ -147,10 +152,11 @@ def convert(
     return found
 
 
-def cure(folder: Path) -> str:
-    """Return what to say about how transformers reads a copy.
+def label_for(folder: Path) -> str:
+    """Return the scheme under which transformers reads a copy; empty if it needs none.
 
-    It is empty if transformers has the layout of the copy.
+    Raises:
+        UnsupportedModelError: if no single scheme reads it.
     """
     config = configuration_in(folder, lambda line: None)
     layout = getattr(config, CONVERTED, "")
@@ -158,12 +164,47 @@ def cure(folder: Path) -> str:
         return ""
     turning = [row for row in describe(config) if row.kind == "rotary"]
     if len(turning) != 1 or turning[0].variant is None:
-        return f", and no single hf.apply reads all its {layout} pairs correctly"
+        raise UnsupportedModelError(
+            f"transformers reads its {layout} pairs wrongly, and no single hf.apply "
+            f"reads them all"
+        )
     own = turning[0].variant
     label = Variant(own.name, {**own.options, "layout": layout}).label
     if "layout=" not in label:  # the default, which a reader should see
         label += f"{';' if ':' in label else ':'}layout={layout}"
-    return f' until you call `hf.apply(model, "{label}")`'
+    return label
+
+
+def logits_apart(folder: Path, copy: Path, label: str) -> float:
+    """Return the largest difference of logits, in parts of the largest.
+
+    A checkpoint and its copy under a scheme are loaded one after the other, in float32.
+
+    Raises:
+        ConfigError: if they are too large for the memory, or cannot be read.
+    """
+    size = 2 * sum(path.stat().st_size for path in _shards(folder))  # of half precision
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 2 * size > memory:
+        raise ConfigError(
+            f"weights must take at most half of the memory, {memory / 2e9:.3g} GB, got "
+            f"{size / 1e9:.3g} GB"
+        )
+    found = []
+    for place in (folder, copy):
+        config = configuration_in(place, lambda line: None)
+        model, _ = load(place, config)
+        ids = torch.arange(min(COMPARED, config.vocab_size))[None]
+        with apply(model, label) if label and place is copy else nullcontext():
+            found.append(_logits(model, ids))
+        del model
+    own, other = found
+    return float((own - other).abs().max() / own.abs().max())
+
+
+@torch.inference_mode()
+def _logits(model: Any, ids: Tensor) -> Tensor:
+    return outputs(model(ids, use_cache=False))
 
 
 def _other(layout: Layout) -> Layout:

@@ -105,23 +105,13 @@ def haystack(
         CorpusError: if the filler is too short, or has characters that the tokenizer
             does not know.
     """
-    draw = np.random.default_rng(seed)
-    made: list[list[Needle]] = [[] for _ in range(DEPTHS)]
-    for name, kind in KINDS.items():
-        keys = _chosen(kind.keys, filler, DEPTHS * needles, draw)
-        values = _chosen(kind.values, filler, DEPTHS * needles, draw)
-        for place, key in enumerate(keys):
-            depth = place % DEPTHS
-            made[depth].append(
-                _needle(name, depth, key, values[place:] + values[:place], tokenizer)
-            )
-    ordered = [some[i] for some in made for i in draw.permutation(len(some))]
-    room = max(len(n.stem) + max(map(len, n.branches)) for n in ordered)
-    free = length - room - sum(len(needle.tokens) for needle in ordered)
+    ordered = _drawn(filler, tokenizer, needles, seed)
+    taken = _taken(ordered)
+    free = length - taken
     if free < len(ordered):
         raise ConfigError(
             f"lengths must have room for {len(ordered)} needles, got {length}; "
-            f"{2 * (length - free)} would work"
+            f"{2 * taken} would work"
         )
     ids = encoded(tokenizer, filler)[:free]
     if len(ids) < free:
@@ -133,6 +123,32 @@ def haystack(
     for needle, part in zip(ordered, others, strict=True):
         parts += [needle.tokens, part]
     return Haystack(torch.cat(parts), tuple(ordered))
+
+
+def least_length(tokenizer: Any) -> int:
+    """Return a length with room for the needles of any seed, one of each kind."""
+    return 2 * _taken(_drawn("", tokenizer, 1, 0))
+
+
+def _drawn(filler: str, tokenizer: Any, needles: int, seed: int) -> list[Needle]:
+    """Return the needles of a text, in their order."""
+    draw = np.random.default_rng(seed)
+    made: list[list[Needle]] = [[] for _ in range(DEPTHS)]
+    for name, kind in KINDS.items():
+        keys = _chosen(kind.keys, filler, DEPTHS * needles, draw)
+        values = _chosen(kind.values, filler, DEPTHS * needles, draw)
+        for place, key in enumerate(keys):
+            depth = place % DEPTHS
+            made[depth].append(
+                _needle(name, depth, key, values[place:] + values[:place], tokenizer)
+            )
+    return [some[i] for some in made for i in draw.permutation(len(some))]
+
+
+def _taken(needles: Sequence[Needle]) -> int:
+    """Return the tokens of needles, and of the longest question with its answer."""
+    asked = max(len(n.stem) + max(map(len, n.branches)) for n in needles)
+    return asked + sum(len(needle.tokens) for needle in needles)
 
 
 def _chosen(

@@ -1,6 +1,8 @@
 """The plans of evaluations of a checkpoint: bits by length, and retrieval."""
 
 import importlib.metadata
+import shlex
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,13 @@ from transformers import AutoTokenizer
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.checkpoint import (
     READ,
+    TOKENS,
     configuration_in,
     local_place,
     reason_of,
     sha256_of,
 )
-from posenc_compare.hf.needles import haystack
+from posenc_compare.hf.needles import haystack, least_length
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.readings import mixes
 from posenc_compare.hf.retrieval import filler_of
@@ -30,9 +33,15 @@ from posenc_compare.run.devices import resolve_device
 from posenc_compare.run.machine import fit_to_machine
 from posenc_compare.run.plan import graphics_of
 from posenc_compare.settings.canonical import Body
-from posenc_compare.settings.checkpoint import Checkpoint, lengths_of
+from posenc_compare.settings.checkpoint import (
+    BYTES,
+    LONGEST,
+    Checkpoint,
+    lengths_of,
+)
 from posenc_compare.settings.retrieval import Retrieval
 from posenc_compare.settings.seeds import stream_seed
+from posenc_compare.settings.setting import STDLIB
 from posenc_compare.settings.table import Work
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.validate import check_whole
@@ -66,12 +75,7 @@ def retrieval(
     and that fields of `Retrieval` are accepted too.
     """
     plan = _Plan(model, work, windows)
-    if mixes(tiny(plan.config)):
-        raise UnsupportedModelError(
-            f"{plan.config.model_type}: must have attention alone, since states of "
-            f"other layers cannot be put back after a question; `hf evaluate` without "
-            f"--retrieval would work"
-        )
+    _check_attention(plan.config)
     read = lengths_of(lengths)
     settings = [
         Retrieval(**plan.facts, read_length=length, seed=windows - 1, **given).resolve(
@@ -87,6 +91,27 @@ def retrieval(
     _check_room(_tokenizer(plan.place), settings[0], windows)  # the shortest
     pairs = [(one, setting) for setting in settings for one in variants.values()]
     return plan.comparison("retrieval", pairs, windows, remarks)
+
+
+def retrieval_command(
+    model: str, config: Any, lengths: Iterable[int], windows: int
+) -> str:
+    """Return the command that compares rules by retrieval at lengths that it can read.
+
+    A length without room for the needles is replaced by the least that has it.
+
+    Raises:
+        ConfigError: if the model has no tokenizer, or other layers than attention.
+    """
+    _check_attention(config)
+    least = least_length(_tokenizer(local_place(model, TOKENS)))
+    read = sorted({min(max(length, least), LONGEST) for length in lengths})
+    words = ["hf", "evaluate", model, "--retrieval", "--lengths"]
+    words += [",".join(map(str, read)), "--windows", str(windows)]
+    held_out = sum(map(len, load_corpus(STDLIB).test))
+    if BYTES * read[-1] * windows > held_out:
+        words += ["--test-corpus", "TEXT"]
+    return shlex.join([*words, "--out", "DIR"])
 
 
 class _Plan:
@@ -150,6 +175,15 @@ class _Plan:
             why += f"{self.trained},{2 * self.trained} would work"
         line = f"{self.place.name} is evaluated as trained, without rules: {why}"
         return (*self.notes, line)
+
+
+def _check_attention(config: Any) -> None:
+    if mixes(tiny(config)):
+        raise UnsupportedModelError(
+            f"{config.model_type}: must have attention alone, since states of other "
+            f"layers cannot be put back after a question; `hf evaluate` without "
+            f"--retrieval would work"
+        )
 
 
 def _check_room(tokenizer: Any, setting: Retrieval, windows: int) -> None:

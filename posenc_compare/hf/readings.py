@@ -7,6 +7,7 @@ pass, without a cache and without padding.
 import inspect
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,7 @@ MOST = 64  # tokens that are read by default
 OF_A_SCHEME = ("causal", "cached", "padded", "alone")
 ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
 NO_IDS = "takes no position_ids"
+NO_MASK = "takes no attention_mask"
 SPREAD = 0.1  # of outputs: the bound of large models in half precision
 
 
@@ -77,11 +79,8 @@ class Reader:
         self.other = torch.tensor(known)[(ids + 1) % len(known)].to(device)
         self.ids = torch.tensor(known)[ids].to(device)
         self.counted = torch.arange(tokens, device=device).expand(2, -1)
-        try:
-            self.full = self.read(self.ids)
-        except TypeError:  # it may set itself what it also passes on
-            self.arguments = set(inspect.signature(model.forward).parameters)
-            self.full = self.read(self.ids)
+        self.arguments -= self._set_by_model()
+        self.full = self.read(self.ids)
         if self._ignores_ids():
             self.arguments.discard("position_ids")
 
@@ -113,6 +112,25 @@ class Reader:
                 return first
         return None
 
+    def _set_by_model(self) -> set[str]:
+        """Return the arguments that the model sets itself, beside its `**kwargs`."""
+        values = {
+            "attention_mask": torch.ones_like(self.ids),
+            "position_ids": self.counted,
+            "use_cache": False,
+            cache_name(self.arguments): None,
+        }
+        found = set()
+        named = inspect.signature(self.model.forward).parameters.keys()
+        for name in self.arguments & values.keys() - named:
+            try:
+                self.model(self.ids, **{name: values[name]})
+            except TypeError:  # it is given twice
+                found.add(name)
+            except Exception:  # ids of several axes
+                continue
+        return found
+
     def _ignores_ids(self) -> bool:
         """Return whether the model takes ids by `**kwargs` and reads none of them."""
         if "position_ids" in inspect.signature(self.model.forward).parameters:
@@ -141,7 +159,7 @@ class Reader:
         Without a cache the model makes one; `given` are arguments of whole texts.
         """
         name, found, end = cache_name(self.arguments), [], 0
-        if name not in self.arguments or not self.causal:
+        if not {name, "use_cache"} <= self.arguments or not self.causal:
             raise NotApplicableError("takes no cache of keys")
         for part in ids.split(parts, dim=1):
             begin, end = end, end + part.shape[1]
@@ -158,7 +176,7 @@ class Reader:
     def padded(self, *, left: bool) -> tuple[Tensor, dict[str, Tensor]]:
         """Return two texts, the first of them padded, and their mask and positions."""
         if "attention_mask" not in self.arguments:
-            raise NotApplicableError("takes no attention_mask")
+            raise NotApplicableError(NO_MASK)
         first, second = self.ids[:1], self.ids[1:]
         more = first[:, : self.quarter]
         filler = more if self.pad is None else torch.full_like(more, self.pad)
@@ -231,6 +249,8 @@ def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
     if not given:
         raise NotApplicableError(NO_IDS)
     if not by_ids:
+        if "attention_mask" not in r.arguments:
+            raise NotApplicableError(NO_MASK)
         document = (r.counted >= r.half)[0]
         seen = document[:, None] == document
         if r.causal:
@@ -333,9 +353,12 @@ def apart(made: Tensor, own: Tensor) -> float:
 
 def check_applied(model: PreTrainedModel, tokens: int) -> dict[str, float]:
     """Return the largest differences, and raise as `Applied.check`."""
+    found = dict[str, float]()
     with evaluating(model):
         reader = Reader(model, tokens, causal=True)
-        found = {name: apart(*READINGS[name][1](reader)) for name in OF_A_SCHEME}
+        for name in OF_A_SCHEME:
+            with suppress(NotApplicableError):
+                found[name] = apart(*READINGS[name][1](reader))
     for name, most in found.items():
         if not most <= reader.bound:
             raise CheckError(

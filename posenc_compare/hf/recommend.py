@@ -4,18 +4,25 @@ import copy
 import warnings
 from dataclasses import dataclass
 from math import isclose
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.candidates import stated, turning
-from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
+from posenc_compare.hf.checkpoint import (
+    DESCRIBED,
+    configuration_in,
+    local_place,
+    sha256_of,
+)
 from posenc_compare.hf.measure import EXACT
 from posenc_compare.hf.rotary import one_rope
 from posenc_compare.hf.rules import AS_TRAINED, variants_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.records.labels import Warn
+from posenc_compare.records.record import Record
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.validate import check_whole
 
@@ -29,6 +36,7 @@ LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 class Target:
     """A model with the `rope` of its training, and a length that it is to read."""
 
+    place: Path
     config: Any
     own: Variant
     geometry: Geometry
@@ -41,6 +49,12 @@ class Target:
         return max(1.0, self.length / self.geometry.length)
 
     @property
+    def title(self) -> str:
+        """Return what is asked, in words."""
+        trained = f"{self.factor:g} times the {self.geometry.length} of its training"
+        return f"{self.length} tokens: {trained}"
+
+    @property
     def rules(self) -> list[str]:
         """Return the names of the scalings to this length."""
         found = variants_for(self.own, self.geometry, self.length, "all")
@@ -51,6 +65,26 @@ class Target:
         if rule == AS_TRAINED or self.factor == 1:
             return self.own
         return variants_for(self.own, self.geometry, self.length, rule)[rule]
+
+    def another(self, record: Record) -> list[str]:
+        """Return how the checkpoint of a record differs, [] if it is this model."""
+        spec, own = record.spec, self.geometry
+        name, sha256, trained = (
+            str(spec.setting[field]) for field in ("model", "model_sha256", "trained")
+        )
+        weights = self.place.is_file() or any(self.place.glob("*.safetensors"))
+        if sha256 == sha256_of(self.place) if weights else name == self.place.name:
+            return []
+        options = spec.scheme.options.items()
+        kept = {n: v for n, v in options if n not in ("scaling", "factor")}
+        label = Variant(spec.scheme.name, kept).label
+        return [
+            f"these are records of another model: {name}, trained at {trained} tokens "
+            f"with {label}; its sizes are not recorded",
+            f"this model: {own.length} tokens, {self.own.label}, {own.layers} layers, "
+            f"width {own.model_dim}, head_dim {own.head_dim}",
+            "so no number above is of this model, and its rules may rank otherwise",
+        ]
 
     def rope_parameters(self, rule: str) -> dict[str, Any] | None:
         """Return the same for a config.json; None if no parameters give the model that.
@@ -98,7 +132,8 @@ def target(model: str, length: int, warn: Warn = warnings.warn) -> Target:
     `warn` is as in `configuration_in`.
     """
     check_whole("length", length, 1, 1 << 24)
-    config = configuration_in(local_place(model, DESCRIBED), warn)
+    place = local_place(model, DESCRIBED)
+    config = configuration_in(place, warn)
     own, kind, trained = one_rope(config)
     if "scaling" in own.options:
         raise ConfigError(
@@ -106,6 +141,5 @@ def target(model: str, length: int, warn: Warn = warnings.warn) -> Target:
             f"configuration; the configuration before it was extended would work"
         )
     geometry = geometry_of(config.get_text_config(), trained)
-    return Target(
-        config, own, geometry, float(own.options.get("base", 10_000.0)), length
-    )
+    base = float(own.options.get("base", 10_000.0))
+    return Target(place, config, own, geometry, base, length)

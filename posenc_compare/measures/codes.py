@@ -100,17 +100,20 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
 def cell_codes(scheme: Scheme, probe: Probe) -> Code:
     """Return the code of each cell of a grid or, of a bias, of each distance.
 
-    Of a rotation, that is a key of ones in each cell. The distance of a bias is that
-    from the query to the key.
+    Of a rotation, that is a key of ones in each cell, behind what is added to tokens.
+    The distance of a bias is that from the query to the key.
     """
-    if scheme.acts_at("embed") or not scheme.acts_at("key"):
-        return code_of(scheme, probe)
-    if any(scheme.acts_at(hook) for hook in ("offset_bias", *BEYOND)):
+    added, turned = (scheme.acts_at(hook) for hook in ("embed", "key"))
+    beyond = any(scheme.acts_at(hook) for hook in ("offset_bias", *BEYOND))
+    if beyond and (added or turned):
         raise NoCodeError("has no code of a position or distance alone")
+    if not turned:
+        return code_of(scheme, probe)
     call = probe.call_of_ones(probe.session(scheme, probe.arange(probe.positions)))
     keys = ask(scheme, "key", call.k, call.k_positions, call)
-    values = rearrange(keys, "1 head cell d -> cell (head d)")
-    return Code(values, "position", probe.sides)
+    parts = [code_of(scheme, probe).values] if added else []
+    parts.append(rearrange(keys, "1 head cell d -> cell (head d)"))
+    return Code(torch.cat(parts, dim=1), "position", probe.sides)
 
 
 def position_codes(scheme: Scheme, probe: Probe) -> Tensor:

@@ -32,11 +32,18 @@ def paired(
     """Yield each record of two folders once, beside one that is like it.
 
     Records of one key are pairs. Then, in their order, those that answer the same
-    question, and those of one scheme, measure, task and seed under other settings. One
-    that is left over stands beside None.
+    question, and those of one scheme, measure, task and seed under other settings. Of
+    these, settings that vary within a folder must be equal. One that is left over
+    stands beside None.
     """
     left, right = ({record.key: record for record in side} for side in (one, other))
-    for alike in (lambda record: record.key, same_cell, _same_scheme):
+    varied = _varied(left.values(), right.values())
+
+    def other_settings(record: Record) -> bytes:
+        cell, setting = _same_scheme(record), record.spec.setting
+        return canonical([cell, {name: setting.get(name) for name in varied[cell]}])
+
+    for alike in (lambda record: record.key, same_cell, other_settings):
         rest: dict[str | bytes, list[Record]] = defaultdict(list)
         for record in right.values():
             rest[alike(record)].append(record)
@@ -47,12 +54,23 @@ def paired(
     yield from ((None, record) for record in right.values())
 
 
-def _same_scheme(record: Record) -> bytes:
+def _varied(*folders: Iterable[Record]) -> dict[str, set[str]]:
+    """Return the settings that vary within a folder, by scheme, measure, task, seed."""
+    varied: dict[str, set[str]] = defaultdict(set)
+    for records in folders:
+        first: dict[str, Mapping[str, Json]] = {}
+        for record in records:
+            cell, setting = _same_scheme(record), record.spec.setting
+            changes = _changes(first.setdefault(cell, setting), setting)
+            varied[cell] |= {name for name, *_ in changes}
+    return varied
+
+
+def _same_scheme(record: Record) -> str:
     """Return the scheme, measure, task and seed of a record."""
     scheme = record.spec.scheme
-    return canonical(
-        [[scheme.name, scheme.options], record.measure, record.task, record.spec.seed]
-    )
+    cell = [scheme.name, scheme.options], record.measure, record.task, record.spec.seed
+    return canonical([*cell]).decode()
 
 
 def result(record: Record) -> bytes:

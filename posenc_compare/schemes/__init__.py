@@ -54,10 +54,10 @@ def create(
         options: constructor options, such as `{"base": 500000.0}`.
         lengths: scaled or published; which of the two a default has that is a number
             of positions.
-        **sizes: of the `Geometry`: model_dim (heads * head_dim if both are given),
-            heads, head_dim, the training length (512 unless given, also for what a
-            scaling or a table takes from it), and layer and layers of a scheme that
-            differs by layer, such as `mix`.
+        **sizes: of the `Geometry`: model_dim (heads * head_dim if head_dim is given),
+            heads (8 unless given), head_dim, the training length (512 unless given,
+            also for what a scaling or a table takes from it), and layer and layers of a
+            scheme that differs by layer, such as `mix`.
 
     Raises:
         ConfigError: if the name, an option or a size is unknown or out of range.
@@ -68,7 +68,7 @@ def create(
         >>> create("t5_bias", lengths="published", length=64).max_distance
         128
     """
-    heads, head_dim = sizes.get("heads", 0), sizes.get("head_dim", 0)
+    heads, head_dim = sizes.get("heads", Geometry.heads), sizes.get("head_dim", 0)
     if all(type(size) is int and size > 0 for size in (heads, head_dim)):
         sizes.setdefault("model_dim", heads * head_dim)
     try:

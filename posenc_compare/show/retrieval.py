@@ -144,35 +144,16 @@ class Advice:
         return f"no difference seen between {', '.join(self.rules)}"
 
 
-def advice(records: Iterable[Record], asked: int) -> Advice:
+def advice(records: Iterable[Record], asked: int, needed: float = 0.0) -> Advice:
     """Return what records of retrieval say of rules for a length.
 
     The records beyond the trained length that are nearest to `asked` tokens count, and
-    of several factors the nearest to `asked`.
+    of several factors the nearest to `needed`, by default that of `asked`.
     """
     records = usable(records)
-    settings = [record.spec.setting for record in records]
-    models = {str(setting["model"]) for setting in settings}
-    trained = {int(str(setting["trained"])) for setting in settings}
-    lengths = {int(str(setting["read_length"])) for setting in settings}
-    if len(models) != 1 or len(trained) != 1:
-        raise ConfigError(
-            f"evidence must be records of retrieval of one checkpoint, got "
-            f"{len(models)} checkpoints; `hf evaluate MODEL --retrieval` makes them"
-        )
-    if max(lengths) <= max(trained):
-        raise ConfigError(
-            f"evidence must reach beyond the {max(trained)} tokens that {models.pop()} "
-            f"was trained at, got lengths up to {max(lengths)}; `--evidence DIR` with "
-            f"records of `hf evaluate MODEL --retrieval --lengths {max(trained)},"
-            f"{max(asked, 2 * max(trained))} --windows 6` would work"
-        )
-    if several := {s for r in records for s in r.settings if s[:4] != "cpu="}:
-        raise ConfigError(
-            f"evidence must be of one setting, got {', '.join(sorted(several))}; "
-            f"a folder with the records of one of them would work"
-        )
-    length = trained.pop()
+    model, length = _checkpoint(records, asked)
+    needed = needed or asked / length
+    lengths = {int(str(one.spec.setting["read_length"])) for one in records}
     beyond = _nearest((one for one in lengths if one > length), asked)
     scaled = [
         _factor(r)
@@ -180,7 +161,7 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
         if r.spec.scheme.options.get("scaling")
         and r.spec.setting["read_length"] == beyond
     ]
-    factor = _nearest(scaled, asked / length) if scaled else 1.0
+    factor = _nearest(scaled, needed) if scaled else 1.0
     records = [
         r
         for r in records
@@ -204,27 +185,74 @@ def advice(records: Iterable[Record], asked: int) -> Advice:
     left, reasons = [*rules.index], []
     if beyond != asked:
         reasons.append(f"evidence at {beyond} tokens, none at {asked}")
-    if not math.isclose(factor, asked / length, rel_tol=0.01):
-        wanted = f"{asked} tokens need {asked / length:g}"
+    if not math.isclose(factor, needed, rel_tol=0.01):
+        wanted = f"{asked} tokens need {needed:g}"
         reasons.append(f"evidence at factor {factor:g}, {wanted}")
     for name, table in values.items():
         left, reason = _best(name, left, table)
         reasons.append(reason)
-    texts = _count(rows["seed"].nunique(), "text")
-    about = (
-        f"{models.pop()}, trained at {length} tokens; found and bits beyond at "
-        f"{beyond}, bits within at {within} tokens; factor {factor:g}; "
-        f"{texts} of each filler; chance {_chance_text(records)}"
-    )
-    found = scores(rows).loc[beyond, ["needles", "share", "low", "high"]]
+    chance = chances(records)[-1]
+    found = scores(rows).loc[beyond].loc[rules.index]
+    found = found[["needles", "share", "low", "high"]]
     found = found.rename(columns={"share": "found"}).astype({"needles": int})
+    found["above chance"] = found["low"] > chance
+    found["found within"] = _at(by_seed, within, "share").mean(axis=1)
     for name in ("bits beyond", "bits within"):
         found[name] = values[name].mean(axis=1)
         widths = [*map(half_width, values[name].to_numpy())]
         found[f"{name} ±"] = pd.Series(widths, values[name].index, "float64")
+    if by_chance := [*found.index[~found["above chance"]]]:
+        reasons.append(f"not better than chance, {chance:g}: {', '.join(by_chance)}")
+    reasons += _losses(left, values["bits within"], within)
+    texts = _count(rows["seed"].nunique(), "text")
+    about = (
+        f"{model}, trained at {length} tokens; found and bits per byte beyond at "
+        f"{beyond}, within at {within or 'no'} tokens; factor {factor:g}; {texts} of "
+        f"each filler; chance {_chance_text(records)}"
+    )
     found = found.reset_index().astype(object)
     numbers = found.where(found.notna(), None).to_dict("records")
     return Advice(tuple(left), tuple(reasons), tuple(numbers), about)
+
+
+def _checkpoint(records: list[Record], asked: int) -> tuple[str, int]:
+    """Return the one checkpoint of records that reach beyond its trained length."""
+    settings = [record.spec.setting for record in records]
+    models = {str(setting["model"]) for setting in settings}
+    trained = {int(str(setting["trained"])) for setting in settings}
+    if len(models) != 1 or len(trained) != 1:
+        raise ConfigError(
+            f"evidence must be records of retrieval of one checkpoint, got "
+            f"{len(models)} checkpoints; `hf evaluate MODEL --retrieval` makes them"
+        )
+    (model,), (length,) = models, trained
+    if (longest := max(int(str(one["read_length"])) for one in settings)) <= length:
+        raise ConfigError(
+            f"evidence must reach beyond the {length} tokens that {model} was trained "
+            f"at, got lengths up to {longest}; `--evidence DIR` with records of `hf "
+            f"evaluate MODEL --retrieval --lengths {length},{max(asked, 2 * length)} "
+            f"--windows {FEWEST}` would work"
+        )
+    if several := {s for r in records for s in r.settings if s[:4] != "cpu="}:
+        raise ConfigError(
+            f"evidence must be of one setting, got {', '.join(sorted(several))}; "
+            f"a folder with the records of one of them would work"
+        )
+    return model, length
+
+
+def _losses(rules: list[str], bits: Frame, within: int) -> list[str]:
+    """Return what each scaling that is left costs within the trained length."""
+    found = []
+    for rule in rules:
+        if rule != AS_TRAINED and {rule, AS_TRAINED} <= {*bits.index}:
+            lost = bits.loc[rule] - bits.loc[AS_TRAINED]
+            width = half_width(lost.to_numpy())
+            more = "" if math.isnan(width) else f" ± {width:.3f}"
+            found.append(
+                f"{rule} costs {lost.mean():.3f}{more} bits per byte at {within} tokens"
+            )
+    return found
 
 
 def _nearest(values: Iterable[float], aim: float) -> Any:

@@ -26,6 +26,14 @@ class Sound(Scheme):
 
     def offset_bias(self, offsets):
         return -offsets.abs().double().expand(self.geometry.heads, -1)
+
+
+@register("cli_grows", family="bias", source="Nobody")
+class Grows(Scheme):
+    """Adds half the distance."""
+
+    def offset_bias(self, offsets):
+        return offsets.abs().double().expand(self.geometry.heads, -1) / 2
 '''
 
 
@@ -53,7 +61,11 @@ def test_a_file_stands_for_all_of_its_schemes(
     outcomes = Counter((row["scheme"], row["outcome"]) for row in rows)
     assert outcomes["cli_sound", "passed"] == 24
     failed = outcomes["cli_wide", "failed"]
-    assert sum(outcomes.values()) == 48
+    assert outcomes["cli_grows", "failed"] == 0
+    assert sum(outcomes.values()) == 72
+    hint = "the bias of every head grows with the distance, in head 0 from 0 at 0 to "
+    assert done.stderr.count("is the sign right?") == 1
+    assert f"cli_grows: {hint}128 at 255: it attends most to the far" in done.stderr
     assert "cli_sound: 24 checks: 24 passed\n" in done.stderr
     assert f"{failed} checks failed" in done.stderr
 

@@ -54,12 +54,33 @@ def test_options_of_a_scheme_are_taken(posenc) -> None:
 
 
 def test_several_schemes_are_shown_one_below_the_other(posenc) -> None:
-    names = ("rope", "rope:scaling=yarn;factor=4")
+    names = ("rope", "alibi")
     whole = posenc("show", *names).stdout
     assert whole == "".join(posenc("show", name).stdout for name in names)
-    assert "format csv must have one scheme, got 2" in refusal(
+    assert "must have one scheme, or rotations alone, got rope, alibi" in refusal(
         posenc("show", *names, "--format", "csv")
     )
+
+
+def test_wavelengths_of_several_rotations_are_side_by_side(posenc) -> None:
+    names = (
+        "rope",
+        "rope:base=100.0",
+        "rope:fraction=0.5",
+        "rope:factor=4.0;scaling=pi",
+    )
+    rows = json.loads(posenc("show", *names, "--format", "json").stdout)
+    assert [*rows[0]] == ["pair", *names]
+    for pair, (_, *turns) in enumerate(map(dict.values, rows)):
+        assert turns[0] == pytest.approx(2 * math.pi * 10_000 ** (pair / 16))
+        assert turns[1] == pytest.approx(2 * math.pi * 100 ** (pair / 16))
+        assert (turns[2] is None) == (pair >= 8)
+        assert turns[3] == pytest.approx(4 * turns[0])
+    text = posenc("show", *names).stdout
+    assert text.startswith(posenc("show", "rope").stdout)
+    assert text.rstrip().rpartition("\n")[2].split() == [
+        *("15", "3.533e+04", "471.2", "1.413e+05")
+    ]
 
 
 def test_a_relative_scheme_shows_distances_by_head(posenc) -> None:
@@ -93,7 +114,7 @@ def test_a_bias_on_a_grid_has_distances_in_all_directions(posenc) -> None:
         assert [bias["0"], bias["1"]] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["rope_2d", "rope_dinov3", "rope_pixel"])
+@pytest.mark.parametrize("name", ["rope_2d", "rope_dinov3", "rope_pixel", "bilevel"])
 def test_a_rotation_on_a_grid_shows_the_key_of_each_cell(posenc, name: str) -> None:
     size = ("--positions", "4x4", "--width", "8", "--format", "json")
     rows = json.loads(posenc("show", name, *size).stdout)
@@ -103,7 +124,8 @@ def test_a_rotation_on_a_grid_shows_the_key_of_each_cell(posenc, name: str) -> N
     call = session.call(0, ones := torch.ones(1, 1, 16, 8).double(), ones)
     keys = ask(session.scheme(0), "key", call.k, call.k_positions, call)
     shown = np.array([[*row.values()] for row in rows])
-    assert shown == pytest.approx(keys[0, 0].numpy(), abs=1e-12)
+    assert shown[:, -8:] == pytest.approx(keys[0, 0].numpy(), abs=1e-12)
+    assert shown.shape[1] == 8 * (1 + (name == "bilevel"))  # what it adds to tokens
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,11 @@ class FaultyRope(Rope):
             angles = self.tables.setdefault((positions.shape, last), angles)
         return angles.float() if self.what == "narrow" else angles
 
+    def offset_bias(self, offsets: Tensor) -> Tensor | None:
+        if self.what != "buffer":
+            return None
+        return self.rate.new_zeros(self.geometry.heads, len(offsets))  # not at fault
+
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         if self.what == "gradient":  # cuts off one part in two
             q = q / 2 + q.detach() / 2
