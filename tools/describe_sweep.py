@@ -4,6 +4,7 @@
     python tools/describe_sweep.py llama falcon        of these types alone
     python tools/describe_sweep.py --write docs/models.md
     python tools/describe_sweep.py --write docs/models.md llama    its rows alone
+    python tools/describe_sweep.py --group image    of images, speech or image-text
     python tools/describe_sweep.py --check    small random models, encoders too
 
 Configurations are the defaults of each type, with four layers where it takes that.
@@ -29,6 +30,7 @@ from transformers import (
     AutoModelForMaskedLM,
     PreTrainedConfig,
 )
+from transformers.models.auto import modeling_auto
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -79,6 +81,15 @@ STATED: dict[str, dict[str, Any]] = {
     "xmod": {"default_language": "en_XX"},
     "zamba2": {"layers_block_type": HYBRID, "use_mem_rope": True},
 }
+# Auto classes whose types are in a group, as their mappings are named.
+GROUPS = {
+    "causal": ("CAUSAL_LM",),
+    "image": ("IMAGE_CLASSIFICATION", "IMAGE", "BACKBONE", "VIDEO_CLASSIFICATION"),
+    "detection": ("OBJECT_DETECTION", "MASK_GENERATION"),
+    "speech": ("CTC", "AUDIO_CLASSIFICATION", "SPEECH_SEQ_2_SEQ"),
+    "image-text": ("IMAGE_TEXT_TO_TEXT",),
+}
+OTHER_PART = re.compile("(?!language: ).*: ")  # begins layers of an image's model
 LIMIT = 60  # seconds of the processor for a type
 ODD = ("Traceback", "AssertionError", "KeyError", "NoneType", "TypeError", "Error:")
 WIDTH = 7  # cells of a line: type, layers, kind, scheme, off by, logits off by, note
@@ -99,6 +110,8 @@ def config_of(kind: str) -> Any:
                 text = config.text_config.model_type
                 few = {"num_hidden_layers": layers, **STATED.get(text, {})}
                 config = CONFIG_MAPPING[kind](**{**more, "text_config": few})
+            if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+                return config
             with torch.device("meta"):
                 model = AutoModelForCausalLM.from_config(copy.deepcopy(config))
             if layers_of(model):
@@ -136,6 +149,12 @@ def described(kind: str) -> tuple[str, list[tuple[str, ...]]]:
     odd = next(filter(None, (_odd(row[-1]) for row in rows)), "")
     lacks = any(one.variant is None for one in found)
     return odd or ("no scheme" if lacks else "scheme"), rows
+
+
+def types_of(group: str) -> set[str]:
+    """Return the types of models of a group."""
+    names = [f"MODEL_FOR_{name}_MAPPING_NAMES" for name in GROUPS[group]]
+    return {kind for name in names for kind in getattr(modeling_auto, name)}
 
 
 def _row(kind: str, *cells: str, note: str = "") -> tuple[str, ...]:
@@ -195,6 +214,7 @@ def main() -> int:
     parser.add_argument("types", nargs="*", help="default: all")
     parser.add_argument("--write", type=Path, help="the page whose table it is")
     parser.add_argument("--check", action="store_true", help="instead of describing")
+    parser.add_argument("--group", choices=GROUPS, default="causal", help="of types")
     given = parser.parse_args()
     if given.check and given.write:
         parser.error("--write is of descriptions; leave out --check")
@@ -204,12 +224,14 @@ def main() -> int:
     torch.set_num_threads(1)
     totals: Counter[str] = Counter()
     table: list[tuple[str, ...]] = []
-    known = {*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}
+    known = types_of(given.group)
     if given.check:
         known |= {*MODEL_FOR_MASKED_LM_MAPPING_NAMES}
     for kind in given.types or sorted(known):
         start = time.process_time()
         total, rows = checked(kind) if given.check else described(kind)
+        if given.group == "causal":  # rows of the language model
+            rows = [row for row in rows if not OTHER_PART.match(row[1])]
         totals[total] += 1
         table += rows
         for row in rows:

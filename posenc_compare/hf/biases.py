@@ -22,6 +22,7 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 
 SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
 CONTENT = "a bias by distance that depends on the content of tokens"
+BY_PLACE = "a bias that depends on more than the offset"
 HIDDEN = -5e3  # logits below are masks
 
 
@@ -79,21 +80,22 @@ def biases_in(model: Any, given: Mapping[str, Any]) -> list[Described]:
     biased = {name: one for name, one in found.items() if one is not None}
     # In deeper layers tokens may be unequal; these are taken to be as the others.
     same = found is plain and all(
-        (other := full.get(name)) is None or _alike(one, other)
+        (other := full.get(name)) is None or alike(one, other)
         for name, one in biased.items()
     )
     rows: dict[str, tuple[Described, list[str]]] = {}
     for name, one in biased.items():
-        row = _described(one, model.config, by_content=not same)
+        width = getattr(model.config.get_text_config(), "hidden_size", 0)
+        row = described_bias(one, model.config, width, by_content=not same)
         rows.setdefault(row.text + row.label + row.note, (row, []))[1].append(name)
     alone = len(rows) == 1
     return [
-        replace(row, layers="all" if alone else _above(names))
+        replace(row, layers="all" if alone else above(names))
         for row, names in rows.values()
     ]
 
 
-def _above(names: Sequence[str]) -> str:
+def above(names: Sequence[str]) -> str:
     """Return the module that contains all of these names; for one name, that module."""
     parts = zip(*(name.split(".") for name in names), strict=False)
     same = itertools.takewhile(lambda each: len({*each}) == 1, parts)
@@ -107,7 +109,7 @@ def _read(model: Any, given: Mapping[str, Any]) -> dict[str, Tensor | None]:
     with torch.no_grad(), reading:
         model(**given)
     return {
-        name: _bias(logits[..., -least:, -least:])
+        name: bias_of(logits[..., -least:, -least:])
         for name, logits in reading.found.items()
     }
 
@@ -122,41 +124,47 @@ def _without_content(model: Any) -> Any:
     return model
 
 
-def _bias(logits: Tensor) -> Tensor | None:
+def bias_of(logits: Tensor) -> Tensor | None:
     """Return the bias of logits `(heads, query, key)` of equal tokens; None if 0.
 
     It is NaN where a query sees no key.
     """
     own = logits.diagonal(dim1=-2, dim2=-1)[..., None]
     values = (logits - own).masked_fill(logits < HIDDEN, torch.nan)
-    return None if _size(values) < EXACT else values
+    return None if size_of(values) < EXACT else values
 
 
-def _size(values: Tensor) -> float:
+def size_of(values: Tensor) -> float:
+    """Return the largest number in size, but for NaN."""
     return float(values.nan_to_num().abs().max())
 
 
-def _alike(one: Tensor, other: Tensor) -> bool:
+def alike(one: Tensor, other: Tensor) -> bool:
     """Return whether two biases are the same, but for rounding."""
-    atol = EXACT * _size(one)
+    atol = EXACT * size_of(one)
     return torch.allclose(one, other, rtol=0, atol=atol, equal_nan=True)
 
 
-def _described(values: Tensor, config: Any, *, by_content: bool) -> Described:
-    """Return the description of a bias, with the scheme that has the same."""
+def described_bias(
+    values: Tensor, config: Any, width: int, *, by_content: bool
+) -> Described:
+    """Return the description of a bias, with the scheme that has the same.
+
+    `width` is that of the tokens.
+    """
     past, future = values[:, -1].flip(-1), values[:, 0]  # (heads, distance)
     places = torch.arange(values.shape[-1])
     offsets = places - places[:, None]
     after, before = future[:, offsets.abs()], past[:, offsets.abs()]
     whole = torch.where(offsets > 0, after, before)
-    by_offset = _size(whole - values) < EXACT * _size(values)
-    if by_content and by_offset and _of_waves(past, future, config):
+    same_mask = torch.equal(whole.isnan(), values.isnan())
+    by_offset = same_mask and size_of(whole - values) < EXACT * size_of(values)
+    if by_content and by_offset and _of_waves(past, future, width // 2):
         return Described("all", "bias", variant=Variant("transformer_xl"))
     if by_content:
         return Described("all", "bias", note=CONTENT)
     if not by_offset:
-        why = "a bias that depends on more than the offset"
-        return Described("all", "bias", note=why)
+        return Described("all", "bias", note=BY_PLACE)
     off, times = _alibi(past)
     if off <= EXACT and abs(times - 1) <= EXACT:
         return Described("all", "bias", variant=Variant("alibi"), off=off)
@@ -171,18 +179,18 @@ def _described(values: Tensor, config: Any, *, by_content: bool) -> Described:
     return Described("all", "bias", note="a bias by distance that no scheme here has")
 
 
-def _of_waves(past: Tensor, future: Tensor, config: Any) -> bool:
+def _of_waves(past: Tensor, future: Tensor, pairs: int) -> bool:
     """Return whether biases `(heads, distance)` are weighted sums of sinusoids.
 
     The sinusoids are those of `transformer_xl`. Each of the two fastest frequencies
     must be needed: a rotation of narrower heads has the first, but not the second.
     There must be fewer sinusoids than offsets, for any bias is a sum of as many.
     """
-    count, pairs = past.shape[-1], config.get_text_config().hidden_size // 2
+    count = past.shape[-1]
     values = torch.cat([future.flip(-1), past[:, 1:]], dim=-1).mT  # (offset, heads)
     seen = ~values.isnan().any(dim=-1)
     values, offsets = values[seen], torch.arange(1 - count, count)[seen]
-    if len(offsets) < 4 * pairs:
+    if not pairs or len(offsets) < 4 * pairs:
         return False
     angle = position_angles(offsets, pairs, base=10_000.0)
 
@@ -190,7 +198,7 @@ def _of_waves(past: Tensor, future: Tensor, config: Any) -> bool:
         waves = torch.cat([angle.sin(), angle.cos()], dim=-1)
         waves = F.pad(waves, (0, 1), value=1.0)  # biases are 0 at offset 0
         found = torch.linalg.lstsq(waves, values, driver="gelsd").solution
-        return _size(waves @ found - values) <= EXACT * _size(values)
+        return size_of(waves @ found - values) <= EXACT * size_of(values)
 
     others = (torch.cat([angle[:, :i], angle[:, i + 1 :]], dim=1) for i in range(2))
     return fits(angle) and not any(map(fits, others))

@@ -101,7 +101,7 @@ def candidates(
     count = len(one.pairs)
     if count > 1 and math.isclose(fastest, 1, rel_tol=EXACT) and slowest < 1:
         fitted = slowest ** (-count / (count - 1))
-        for number in (*_numbers(config.to_dict()), BASE):
+        for number in (*numbers_of(config.to_dict()), BASE):
             if math.isclose(number, fitted, rel_tol=1e-4):
                 options = {"base": float(number), "scaling": "none"}
                 yield "default", _placed(options, {}, one)
@@ -160,12 +160,12 @@ def _attention(given: dict[str, Any]) -> float | None:
     return float(found)
 
 
-def _numbers(given: Any) -> Iterator[float]:
+def numbers_of(given: Any) -> Iterator[float]:
     """Yield all numbers that stand in a configuration."""
     if isinstance(given, dict):
         given = [*given.values()]
     if isinstance(given, list | tuple):
         for one in given:
-            yield from _numbers(one)
+            yield from numbers_of(one)
     elif isinstance(given, int | float) and not isinstance(given, bool):
         yield float(given)

@@ -1,11 +1,12 @@
 """Describe how a Hugging Face model places tokens.
 
 A small random model of the same configuration is read. Each reader looks for one kind
-of positions; the first that finds any describes the model. Of models of text and
-images, the language model is described.
+of positions; the first that finds any describes a language model. Models of images and
+sound, alone or inside a model of text, are described by all that is found.
 """
 
 import copy
+import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +18,15 @@ from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.axes import by_axis
 from posenc_compare.hf.biases import biases_in
+from posenc_compare.hf.codes import codes_in
 from posenc_compare.hf.described import Described
+from posenc_compare.hf.equal import attends, convolutions_in, placed_in
 from posenc_compare.hf.measure import SCALED, UNMET, layers_of
 from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
 from posenc_compare.hf.profiles import profiles_in
 from posenc_compare.hf.readings import apart, mixes, outputs
 from posenc_compare.hf.rotary import rotary_in, text_of
+from posenc_compare.hf.senses import is_blind, parts_of, readable, small
 from posenc_compare.hf.tables import level, tables_in
 from posenc_compare.hf.tiny import given, tiny
 from posenc_compare.variants import Variant
@@ -32,6 +36,7 @@ TOKEN = 5  # of a text of equal tokens
 SAME = 1e-6  # of outputs, in parts of the largest
 ORDERED = "has layers other than attention, which see the order of tokens"
 WITHOUT = "has no attention; its layers see the order of tokens"
+INSIDE = "no class of transformers reads its images or sound alone"
 UNKNOWN = "encodes positions in a way that this command does not find"
 
 
@@ -54,13 +59,68 @@ def describe(config: PreTrainedConfig) -> list[Described]:
             f"config must be a configuration of transformers, got "
             f"{type(config).__name__}{cure}"
         )
-    text, kind = _language_model(config)
     with torch.random.fork_rng(devices=[]):  # models are drawn
-        rows = _described(tiny(text, kind), text)
+        rows = _of_all_parts(config)
     if layout := getattr(config, CONVERTED, ""):
         note = f"weights are for {layout} pairs, converted by `hf convert`"
         rows = [replace(one, note=f"{note}; {one.note}".strip("; ")) for one in rows]
     return rows
+
+
+def _of_all_parts(config: Any) -> list[Described]:
+    """Return the rows of the language model, then of parts for images and sound.
+
+    A model that reads images or sound alone is described as a whole. Parts that cannot
+    be described have a row that says why, if others can.
+    """
+    parts = [*parts_of(config)]
+    if parts and not parts[0][0]:
+        path, own, kind = parts.pop(0)
+        takes = inspect.signature(kind.forward).parameters
+        if text_of(own) is own and "input_ids" not in takes:
+            return _sensed(path, own, kind)
+    rows: list[Described] = []
+    faults: dict[str, UnsupportedModelError] = {}
+    for path, own, kind in [("language", *_language_model(config)), *parts]:
+        try:
+            if path == "language":
+                rows += _described(tiny(own, kind), own)
+            else:
+                rows += _sensed(path, own, kind)
+        except UnsupportedModelError as error:
+            faults[path] = error
+    if not rows:
+        raise next(iter(faults.values()))
+    return rows + [
+        Described(f"{path}: all", "other", note=str(error).partition("; ")[0])
+        for path, error in faults.items()
+    ]
+
+
+def _sensed(path: str, config: Any, kind: Any) -> list[Described]:
+    """Return the rows of a model that reads images or sound; `path` is its place."""
+    if kind is None:
+        raise UnsupportedModelError(f"{config.model_type}: {INSIDE}")
+    model, short = small(config, kind)
+    rows = _senses(model) if attends(model) else [_nope(WITHOUT)]
+    return [
+        replace(
+            one,
+            layers=f"{path}: {one.layers}".strip(": "),
+            note="; ".join(filter(None, [one.note, short])),
+        )
+        for one in rows
+    ]
+
+
+def _senses(model: Any) -> list[Described]:
+    """Return the rows of a model with attention that reads images or sound."""
+    given = readable(model)
+    rows = [*codes_in(model, given), *placed_in(model, given)]
+    rows += convolutions_in(model, given)
+    if not rows and is_blind(model, given):
+        return [_nope()]
+    return rows or [Described("all", "other", note=UNKNOWN)]
 
 
 def _language_model(config: Any) -> tuple[Any, Any]:

@@ -77,18 +77,19 @@ def tables_in(model: Any, given: Mapping[str, Any]) -> list[Described]:
     return [
         _described(name, name in trained, *one)
         for name, one in reading.found.items()
-        if _adds(model, given, _place(name), {*map(_place, reading.found)})
+        if _adds(model, given, place_of(name), {*map(place_of, reading.found)})
     ]
 
 
 def level(model: nn.Module, places: Collection[str]) -> None:
     """Give all rows of the tables at these places the numbers of the first."""
     for name, one in [*model.named_parameters(), *model.named_buffers()]:
-        if _place(name) in places:
+        if place_of(name) in places:
             one.data.copy_(one.data[:1].clone())
 
 
-def _place(name: str) -> str:
+def place_of(name: str) -> str:
+    """Return the name of a table without that of its weight."""
     return name.removesuffix(".weight").removesuffix(".weights")
 
 
@@ -122,19 +123,30 @@ def _described(
 
     `first` is the row that is read first, `count` how many are read.
     """
-    rows, width = table.shape
-    place = _place(name)
+    rows = len(table)
+    place = place_of(name)
     measured = {"rows": rows, "first row": first}
     if trained:
         variant = Variant("learned", {"length": rows})
         return Described(place, "table", measured, variant)
     read = table[first : first + count].double()
+    return fixed_table(place, measured, read, first)
+
+
+def fixed_table(
+    place: str, measured: dict[str, Any], read: Tensor, first: int
+) -> Described:
+    """Return the description of codes `(row, channel)` that are not trained.
+
+    `first` is the position of the first, unless that is 0.
+    """
+    width = read.shape[-1]
     swapped = read.roll(width // 2, dims=-1)
     for layout, start in product(SINUSOIDS, dict.fromkeys((first, 0))):
         variant = Variant("sinusoidal", {"layout": layout})
         for codes, note in ((read, ""), (swapped, SWAPPED)):
             off = _off(variant, codes, start)
-            if off <= EXACT:
+            if off < float("inf"):
                 measured["first position"] = start
                 return Described(place, "table", measured, variant, off, note=note)
     return Described(
@@ -143,11 +155,16 @@ def _described(
 
 
 def _off(variant: Variant, table: Tensor, start: int) -> float:
-    """Return how far rows are from the codes of a scheme from `start` on."""
+    """Return how far rows are from the codes of a scheme from `start` on.
+
+    It is infinite if rounding does not explain it.
+    """
     count, width = table.shape
     try:
         scheme: Scheme = variant.build(Geometry(width, heads=1, length=count))
         own = scheme.embed(torch.zeros_like(table), torch.arange(start, start + count))
     except PosencError:  # a width that the scheme has not
         return float("inf")
-    return float((own - table).abs().max())
+    off = (own - table).abs().amax(dim=1)
+    noise = 2**-21 * torch.arange(start, start + count)  # of angles in float32
+    return float(off.max()) if (off <= EXACT + noise).all() else float("inf")

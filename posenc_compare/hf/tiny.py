@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 
 MOST = 1 << 26  # parameters of a model that is built
+TOO_LARGE = "million parameters"
 SPREAD = 1.2  # of a projection's output, for an input of spread 1
 # Sizes that only make a model wide or slow, and what each may be at the most: the first
 # row that has a part of the name holds. The rest of a name that is kept comes before.
@@ -39,6 +40,7 @@ LIMITS: tuple[tuple[tuple[str, ...], int], ...] = (
 FEW = 4  # ids of the first tokens stay: some count positions from the padding
 DECODER = "decoder_input_ids"
 SPEC = "_heterogeneity_spec"  # of sizes that differ by layer
+OF_TOWERS = {"embed_dim", "depth"}  # whose hidden_size is that of their output
 HEADS = ("num_attention_heads", "num_key_value_heads")
 LATENT = ("qk_nope_head_dim", "qk_rope_head_dim")
 # Heads and channels of a head of a state-space layer; their product is its width.
@@ -56,11 +58,24 @@ WIDTHS = (
 )  # in step with the width
 
 
-def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
+def one_token(model: Any) -> dict[str, Any]:
+    """Return a token as arguments of a model; raises ValueError if it reads others."""
+    takes = inspect.signature(model.forward).parameters
+    if model.main_input_name in takes and not takes.keys() & {"input_ids", DECODER}:
+        raise ValueError(f"it reads {model.main_input_name}, not tokens")
+    return given(model, torch.ones((1, 1), dtype=torch.long))
+
+
+def tiny(
+    config: PreTrainedConfig,
+    kind: Any = AutoModelForCausalLM,
+    inputs: Callable[[Any], dict[str, Any]] = one_token,
+) -> Any:
     """Return a random model with the rotation of a configuration.
 
     It computes in float64, or in float32 if its code is for that alone. The state of
-    random numbers stays as it is. `kind` is the class of the model.
+    random numbers stays as it is. `kind` is the class of the model, and `inputs` makes
+    what a model of that class reads.
     """
     if kind is AutoModelForCausalLM and type(config) not in CAUSAL:
         raise UnsupportedModelError(
@@ -71,12 +86,14 @@ def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
     with torch.random.fork_rng(devices=[]):
         for heads in (4, 2, 0):
             try:
-                return _built(_small(config, heads), kind)
+                return _built(_small(config, heads), kind, inputs)
             except Exception as error:  # whatever a model makes of its configuration
                 why = _words(error)
+    of_text = inputs is one_token
+    what = "one token, so that its rotation" if of_text else "an input, so that it"
     raise UnsupportedModelError(
-        f"{config.model_type}: must make a small model that reads one token, so that "
-        f"its rotation can be measured, and makes none: {why}; {WOULD_WORK}"
+        f"{config.model_type}: must make a small model that reads {what} can be "
+        f"measured, and makes none: {why}" + f"; {WOULD_WORK}" * of_text
     )
 
 
@@ -85,19 +102,19 @@ def _from_config(config: PreTrainedConfig, kind: Any) -> nn.Module:
     return make(config)
 
 
-def _built(small: PreTrainedConfig, kind: Any) -> Any:
-    """Return a model of a small configuration, after it has read one token."""
+def _built(
+    small: PreTrainedConfig, kind: Any, inputs: Callable[[Any], dict[str, Any]]
+) -> Any:
+    """Return a model of a small configuration, after it has read an input."""
     with torch.device("meta"):
         shape = _from_config(copy.deepcopy(small), kind)
-    takes = inspect.signature(shape.forward).parameters
-    if shape.main_input_name in takes and not takes.keys() & {"input_ids", DECODER}:
-        raise ValueError(f"it reads {shape.main_input_name}, not tokens")
+    if inputs is one_token:
+        one_token(shape)
     size = sum(one.numel() for one in shape.parameters())
     if size > MOST:
-        raise ValueError(f"it has {size / 1e6:.0f} million parameters")
+        raise ValueError(f"it has {size / 1e6:.0f} {TOO_LARGE}")
     model: Any = _from_config(small, kind)
-    ids = torch.ones((1, 1), dtype=torch.long)
-    return in_double(model, lambda one: one(**given(one, ids)))
+    return in_double(model, lambda one: one(**inputs(one)))
 
 
 def in_double(model: Any, read: Callable[[Any], object]) -> Any:
@@ -139,7 +156,7 @@ def _words(error: Exception) -> str:
 def _small(config: PreTrainedConfig, heads: int) -> PreTrainedConfig:
     """Return a small copy of a configuration, with at most so many heads; 0: all."""
     small = copy.deepcopy(config)
-    for part in (small, *_parts(small)):
+    for part in (small, *parts_inside(small)):
         _fill(part)
         if heads:
             _narrow(part, heads)
@@ -151,10 +168,10 @@ def _small(config: PreTrainedConfig, heads: int) -> PreTrainedConfig:
     return small
 
 
-def _parts(config: PreTrainedConfig) -> list[PreTrainedConfig]:
+def parts_inside(config: PreTrainedConfig) -> list[PreTrainedConfig]:
     """Return the configurations inside one."""
     inner = [v for v in vars(config).values() if isinstance(v, PreTrainedConfig)]
-    return [one for each in inner for one in (each, *_parts(each))]
+    return [one for each in inner for one in (each, *parts_inside(each))]
 
 
 def _shrunk(name: str, value: Any) -> Any:
@@ -194,7 +211,8 @@ def _fill(config: PreTrainedConfig) -> None:
 
 def _narrow(config: PreTrainedConfig, most: int) -> None:
     """Give a configuration few heads, and states of their width."""
-    heads, width = (_own(config, n) for n in ("num_attention_heads", "hidden_size"))
+    wide_name = "embed_dim" if vars(config).keys() >= OF_TOWERS else "hidden_size"
+    heads, width = (_own(config, n) for n in ("num_attention_heads", wide_name))
     if not isinstance(width, int):
         return
     spec = vars(config).get(SPEC)
@@ -224,7 +242,7 @@ def _narrow(config: PreTrainedConfig, most: int) -> None:
         for one in (name, f"swa_{name}"):  # of layers with a window
             if _own(config, one) is not None:
                 setattr(config, one, size)
-    config.hidden_size = wide
+    setattr(config, wide_name, wide)
     for name in WIDTHS:
         if (value := vars(config).get(name)) and value % width == 0:
             setattr(config, name, value * wide // width)
