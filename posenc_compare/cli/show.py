@@ -72,38 +72,22 @@ def show_(
     scheme, followed by the bias of each head. Of several rotations, a table has the
     wavelength of each pair of channels; csv and json have that alone.
     """
+    from posenc_compare.schemes.shared.rotation import wavelengths
+
     found = [_code_of(name, positions, width, heads, length) for name in names]
-    schemes = {label: scheme for label, scheme, _ in found}
-    turns = _wavelengths(schemes) if len(found) > 1 else {}
+    turns = {label: wavelengths(scheme) for label, scheme, _ in found}
+    if len(found) == 1 or not all(turns.values()):
+        turns = {}
     if format not in NUMBERS or len(found) == 1:
         for label, _, code in found:
             _show(label, code, format)
     elif not turns:
         raise ConfigError(
             f"format {format} must have one scheme, or rotations alone, got "
-            f"{', '.join(schemes)}"
+            f"{', '.join(label for label, *_ in found)}"
         )
     if turns:
         _show_wavelengths(turns, format)
-
-
-def _wavelengths(schemes: "dict[str, Scheme]") -> dict[str, list[float | None]]:
-    """Return the tokens in which each pair turns once, by label; None if it does not.
-
-    Nothing is returned unless all schemes are rotations.
-    """
-    import torch
-
-    from posenc_compare.schemes.shared.rotation import rotation_angles
-
-    found = {}
-    for label, scheme in schemes.items():
-        angles = rotation_angles(scheme, torch.tensor([1]))
-        if angles is None:
-            return {}
-        steps = angles.flatten().abs().tolist()
-        found[label] = [2 * math.pi / step if step else None for step in steps]
-    return found
 
 
 def _show_wavelengths(turns: dict[str, list[float | None]], format: str) -> None:

@@ -4,6 +4,7 @@ A pair of channels is read as a complex number and multiplied by a phasor,
 `cos(angle) + i sin(angle)`. The angles are computed in float64, see `frequencies`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Literal
@@ -149,13 +150,36 @@ def rotation_angles(scheme: Scheme, positions: Tensor) -> Tensor | None:
         `(..., seq, pair)` float64, radians; None if the scheme is no rotation, its
         heads have angles of their own, or `positions` has the wrong number of axes.
     """
+    rotation = _shared_rotation(scheme)
+    if rotation is None:
+        return None
+    axes = rotation.facts.axes
+    if axes > 1 and positions.shape[1:] != (axes,):
+        return None
+    return rotation.angles(positions)
+
+
+def wavelengths(scheme: Scheme) -> list[float | None]:
+    """Return the tokens in which each pair turns once; None for a pair that does not.
+
+    Returns:
+        A number for each pair; none if the scheme is no rotation along one axis, or its
+        heads have angles of their own.
+    """
+    rotation = _shared_rotation(scheme)
+    if rotation is None or rotation.facts.axes > 1:
+        return []
+    steps = rotation.angles(torch.tensor([1])).flatten().abs().tolist()
+    return [2 * math.pi / step if step else None for step in steps]
+
+
+def _shared_rotation(scheme: Scheme) -> Rotation | None:
+    """Return the rotation that a scheme is or wraps, if all heads share its angles."""
     while isinstance(scheme, Wrapper):
         scheme = scheme.inner
-    if not isinstance(scheme, Rotation) or scheme.per_head:
-        return None
-    if scheme.facts.axes > 1 and positions.shape[1:] != (scheme.facts.axes,):
-        return None
-    return scheme.angles(positions)
+    if isinstance(scheme, Rotation) and not scheme.per_head:
+        return scheme
+    return None
 
 
 def pair_count(scheme: str, head_dim: int) -> int:
