@@ -145,6 +145,12 @@ class Registry:
                 f"{self.kind} {name!r} of {origin} cannot be used: "
                 f"{self.broken[origin]}"
             )
+        if name.endswith(".py"):
+            raise ConfigError(
+                f"{self.kind} must be a name, got the file {name[:80]!r}; with "
+                f"`--plugin {name[:80]}` the names in it work",
+                field=f"{self.kind}s",
+            )
         known = hint(name, self.entries())
         if not known and len(self.entries()) <= MOST_LISTED:
             known = f"; there are {', '.join(self.entries())}"

@@ -129,9 +129,16 @@ def _options_of(scheme: Any) -> dict[str, Known]:
     """Read the constructor of a class."""
     constructor = scheme.__init__
     types = _types_of(scheme.name, constructor)
+    options = [*inspect.signature(constructor).parameters.values()][2:]
+    for option in options:
+        if option.kind is option.POSITIONAL_OR_KEYWORD:
+            raise PluginError(
+                f"{scheme.name}: option {option.name} must be keyword-only, got a "
+                f"positional one; `*` before it would work"
+            )
     return {
         option.name: _option(scheme.name, option, types.get(option.name))
-        for option in inspect.signature(constructor).parameters.values()
+        for option in options
         if option.kind is option.KEYWORD_ONLY
     }
 
@@ -221,7 +228,7 @@ def parse_variants(text: str) -> list[Variant]:
         for name in _select(pattern):
             variants.append(Variant(name, _read_options(name, written)))
     if not variants:
-        raise ConfigError("no scheme named; try `--schemes all`")
+        raise ConfigError("no scheme named; `all` would work")
     return list({variant.label: variant for variant in variants}.values())
 
 

@@ -115,7 +115,7 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
         (lambda r: r.plot("nothing"), "'nothing'; there are bias_maps, checkpoint, "),
         (lambda r: r.plot("uniquenes"), "unknown plot 'uniquenes'; did you mean uniq"),
         (lambda r: r.plot("extrapolation"), "plot extrapolation: must have records"),
-        (lambda r: r.table("uniquenes"), "no record is of measure 'uniquenes'; did"),
+        (lambda r: r.table("uniquenes"), "no record has the measure 'uniquenes'; did"),
         (lambda r: pc.compare("rop"), "unknown scheme 'rop'; did you mean rope"),
         (lambda r: compare("rope", step=3), "unknown setting 'step'; did you mean"),
         (lambda r: pc.compare("rope", plugins="none.py"), "plugins must be a list"),

@@ -384,6 +384,7 @@ def test_simple_models_are_left_out_if_asked(posenc: Any, tmp_path: Path) -> Non
     for floors, more in ((True, []), (False, ["--no-floors"])):
         assert posenc(*words, *more).returncode == 0
         assert (">2-gram<" in (run / "extrapolation.svg").read_text()) is floors
+        assert ("2-gram" in posenc("table", run, *more).stdout) is floors
 
 
 def test_names_beside_points_lie_on_nothing() -> None:

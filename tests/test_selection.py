@@ -66,10 +66,13 @@ def test_measures_and_tasks_are_chosen(run: Path) -> None:
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({"schemes": "alibbi"}, "no record is of scheme 'alibbi'; did you mean alibi?"),
-        ({"schemes": "none"}, "no record is of scheme 'none'; "),
-        ({"measures": "cost"}, "no record is of measure 'cost'"),
-        ({"tasks": "cop"}, "no record is of task 'cop'; did you mean copy?"),
+        (
+            {"schemes": "alibbi"},
+            "no record has the scheme 'alibbi'; did you",
+        ),
+        ({"schemes": "none"}, "no record has the scheme 'none'; "),
+        ({"measures": "cost"}, "no record has the measure 'cost'"),
+        ({"tasks": "cop"}, "no record has the task 'cop'; did you mean copy?"),
         ({"schemes": 3}, "schemes must be text, got 3"),
     ],
 )

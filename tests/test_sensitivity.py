@@ -153,7 +153,7 @@ def test_headlines_that_rank_are_shown_and_others_not(tmp_path: Path) -> None:
         ("--by length", "by length: must have two values or more in the records of"),
         ("--by steps --predict", "must have one of --baseline, --by, --predict, got"),
         ("--by steps --baseline a", "got --baseline and --by; --baseline alone would"),
-        ("--by steps --measures nope", "no record is of measure 'nope'"),
+        ("--by steps --measures nope", "no record has the measure 'nope'"),
     ],
 )
 def test_views_that_cannot_be_shown_are_refused_in_one_line(

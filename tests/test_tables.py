@@ -184,6 +184,7 @@ def test_one_table_is_printed_by_its_title(posenc, tmp_path: Path) -> None:
     assert {line.split(",")[2] for line in rows.splitlines()[1:]} == {'"8"', '"16"'}
     assert (tmp_path / "out" / "table.csv").read_text() == rows
     assert (tmp_path / "out" / "table.md").read_text() == shown
+    assert not (tmp_path / "out" / "rows.csv").exists()
     done = posenc("table", folder, "--size", "column")
     assert done.returncode == 2
     assert done.stderr == (

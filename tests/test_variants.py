@@ -79,9 +79,10 @@ def test_a_family_or_a_glob_is_each_of_its_schemes() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no scheme named; try `--schemes all`"),
-        (" , ", "no scheme named; try `--schemes all`"),
+        ("", "no scheme named; `all` would work"),
+        (" , ", "no scheme named; `all` would work"),
         ("roope", "unknown scheme 'roope'; did you mean rope"),
+        ("own.py", "must be a name, got the file 'own.py'; with `--plugin own.py`"),
         ("rope:bas=3", r"rope: no option 'bas'; it takes alpha, attention, base, "),
         ("t5_bias:zzz=3", "no option 'zzz'; it takes bidirectional, buckets, max_dis"),
         ("rope;base=3", "must follow a colon .* got 'rope;base=3'"),

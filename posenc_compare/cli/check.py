@@ -9,6 +9,7 @@ import typer
 
 from posenc_compare.cli.console import say, show, tell
 from posenc_compare.cli.options import Format, Formats, Plugins
+from posenc_compare.errors import ConfigError
 from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.variants import Variant, parse_variants
@@ -60,7 +61,10 @@ def check(
 def schemes_in(file: str) -> str:
     """Return the names of the schemes that a plugin file declares, by comma."""
     names = [name for name in add_plugin(file) if name in SCHEMES]
-    return ",".join(n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module))
+    own = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
+    if not own:
+        raise ConfigError(f"{file}: must register a scheme, and registers none")
+    return ",".join(own)
 
 
 def checked(variant: Variant, plugins: list[str]) -> "tuple[Subject, list[Outcome]]":

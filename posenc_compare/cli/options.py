@@ -45,6 +45,12 @@ OnlyTasks = Annotated[
         "--tasks", help="Show only training runs on these tasks: names or globs."
     ),
 ]
+NoFloors = Annotated[
+    bool,
+    typer.Option(
+        "--no-floors", metavar="", help="Leave out n-gram models and constant answers."
+    ),
+]
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
 Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
 Written = Annotated[

@@ -8,6 +8,7 @@ import typer
 from posenc_compare.cli.console import say, tell
 from posenc_compare.cli.options import (
     Folders,
+    NoFloors,
     OnlyMeasures,
     OnlySchemes,
     OnlyTasks,
@@ -31,14 +32,7 @@ def plot(
             "settings above the plot."
         ),
     ] = "",
-    no_floors: Annotated[
-        bool,
-        typer.Option(
-            "--no-floors",
-            metavar="",
-            help="Leave out n-gram models and constant answers.",
-        ),
-    ] = False,
+    no_floors: NoFloors = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder to write to; default: the first folder.")
     ] = None,

@@ -1,6 +1,7 @@
 """The command that finds the rank of a scheme among all built-in ones."""
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -146,6 +147,12 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     show_tables(tables, format)
     written = write_tables(numbers, out, tables)
     _write(every, places, placed, out, written)
+    if placed:
+        say(
+            f"`posenc-compare table {shlex.quote(str(out))} "
+            f"{shlex.quote(str(reference_of(preset)))} --baseline "
+            f"{shlex.quote(placed[0])}` compares it with all others"
+        )
     for label, why in failed_checks.items():
         say(f"{label} {why}")
     return int(any(bad.values()) or bool(results.failed))

@@ -11,6 +11,7 @@ from posenc_compare.cli.options import (
     Folders,
     Format,
     Formats,
+    NoFloors,
     OnlyMeasures,
     OnlySchemes,
     OnlyTasks,
@@ -53,6 +54,7 @@ def table(
     only: Annotated[
         str, typer.Option(help="Print only the tables with this text in their title.")
     ] = "",
+    no_floors: NoFloors = False,
     format: Formats = Format.table,
     size: Annotated[
         str,
@@ -69,7 +71,7 @@ def table(
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection
     from posenc_compare.show.differences import baseline_tables
-    from posenc_compare.show.frame import Numbers, cell_table
+    from posenc_compare.show.frame import Numbers, cell_table, without_floors
     from posenc_compare.show.tables import write_tables
 
     _check(baseline, by, predict=predict)
@@ -81,6 +83,7 @@ def table(
         tables = _tables_by(folders, by, selection)
     else:
         records = load_records(folders, say, arrays=False, selection=selection)
+        records = [*map(without_floors, records)] if no_floors else records
         numbers = Numbers(records)
         if predict:
             frame, tables = _predictions(records)
@@ -95,7 +98,8 @@ def table(
         frame = cell_table(tables)
     show_tables(tables, format, frame, size)
     if out:
-        for path in write_tables(numbers, out, tables or None, frame, size):
+        rows = Numbers([]) if only else numbers
+        for path in write_tables(rows, out, tables or None, frame, size):
             say(f"wrote {path}")
 
 

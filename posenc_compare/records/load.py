@@ -130,7 +130,9 @@ def read_folder(folder: Path, warn: Warn, *, arrays: bool = True) -> list[Record
         )
     if not records:
         if not folder.exists():
-            raise ConfigError(f"{folder}: must hold records of a run, and is not there")
+            raise ConfigError(
+                f"{folder}: must hold records of a run; it does not exist"
+            )
         inside = [path.parent for path in folder.glob("*/cells*")]
         those = ", ".join(dict.fromkeys(map(str, sorted(inside)[:3])))
         raise ConfigError(

@@ -12,6 +12,7 @@ from posenc_compare.validate import check_text, hint
 
 NAMED = 5  # schemes of which records are hidden
 KINDS = {"trained": "training", "untrained": "probe"}
+LISTED = 24  # names in an error message
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ def _matching(
         }
         if not found:
             known = sorted({name for own in names for name in own} - {"", *FAMILIES})
-            near = hint(pattern, known) or f"; there are {', '.join(known[:8])}"
-            raise ConfigError(f"no record is of {what} {pattern[:80]!r}{near}")
+            more = ", ..." * (len(known) > LISTED)
+            near = hint(pattern, known) or f"; there are {', '.join(known[:LISTED])}"
+            raise ConfigError(f"no record has the {what} {pattern[:80]!r}{near}{more}")
         kept |= found
     return [records[index] for index in sorted(kept)]

@@ -32,8 +32,8 @@ def named_seeds(given: object) -> tuple[int, ...]:
     count = sum(map(len, spans))
     if not all(parts) or not 1 <= count <= SEEDS:
         raise ConfigError(
-            f"seeds must be from 1 to {SEEDS}, as a number of them or which, got "
-            f"{str(given)[:40]!r}; 3, 100-109 or 5,7,9 would work",
+            f"seeds must be a count (3), a range (100-109) or a list (5,7,9) of at "
+            f"most {SEEDS}, got {str(given)[:40]!r}",
             field="seeds",
         )
     return tuple(sorted({seed for span in spans for seed in span}))

@@ -93,7 +93,7 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
         there = ", ".join(sorted(labels)[:8])
         there = f"; there are {there}" if there else "; no network was trained"
         near = hint(baseline, labels) or there
-        raise ConfigError(f"no training is of baseline {baseline[:80]!r}{near}")
+        raise ConfigError(f"no trained scheme is called {baseline[:80]!r}{near}")
     tables = []
     for task, some in tasks.items():
         texts: dict[str, set[tuple[str, str]]] = {}
@@ -120,9 +120,9 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                     [[label, *(column[label] for column in cells)] for label in labels],
                     max(seeds),
                     (
-                        f"{better} is better; p, with at least {FEWEST} common seeds: "
-                        f"step-down max-T test of all schemes against the baseline, "
-                        f"adjusted within a column; * p ≤ {ALPHA:g}",
+                        f"{better} is better; * p ≤ {ALPHA:g}: step-down max-T test "
+                        f"of all schemes against the baseline, adjusted within a "
+                        f"column, with at least {FEWEST} common seeds",
                         *[f"alike: the interval lies within ± {ALIKE}"] * alike,
                     ),
                     note=f"{spread}; seeds that are better; p",

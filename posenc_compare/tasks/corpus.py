@@ -179,7 +179,7 @@ def _read(which: str, source: str) -> tuple[str, dict[str, bytes]]:
         paths = [path for path in folder.rglob("*") if path.is_file()]
     else:
         raise CorpusError(
-            f"{which} {source!r}: must be a file or a folder, got neither"
+            f"{which} {source!r}: must be a file or a folder, but does not exist"
         )
     size = sum(path.stat().st_size for path in paths)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -147,7 +147,7 @@ def test_seeds_are_whole_and_up_to_the_largest_that_torch_takes(value: Any) -> N
         (["--set", "gpu_share=0.5"], "gpu_share must be left out on this machine alo"),
         (["--set", "address=10.0.0.1:6379"], "address must be left out on this mach"),
         (["--engine=ray", "--set=gpu_share=1.5"], "must be whole if it is above 1"),
-        (["--measures=all", "--corpus=none"], "a file or a folder, got neither"),
+        (["--measures=all", "--corpus=none"], "a file or a folder, but does not exist"),
         (["--measures=all", "--corpus="], "a file or a folder, got an empty name"),
         (["--schemes", "zz*"], "no scheme matches 'zz*'"),
         (["--schemes", "randomized:scheme=(rope:base=-3)"], "must be greater than 0"),
@@ -474,7 +474,8 @@ def test_only_regular_files_of_some_length_are_read(
 
 # --- plugins ----------------------------------------------------------------------
 
-OPTION = "    def __init__(self, geometry, *, {option}): ...\n"
+OPTION = "    def __init__(self, geometry, {option}): ...\n"
+TYPES = "must be annotated as int, float, bool, str, Variant or Literal"
 
 
 @pytest.mark.parametrize(
@@ -501,16 +502,23 @@ def test_files_that_are_no_plugins(
 
 
 @pytest.mark.parametrize(
-    "option", ["size = 1", "size: list = []", "size: int", "size: int | None = None"]
+    ("option", "message"),
+    [
+        ("*, size = 1", TYPES),
+        ("*, size: list = []", TYPES),
+        ("*, size: int", TYPES),
+        ("*, size: int | None = None", TYPES),
+        ("size: int = 1", "must be keyword-only, got a positional one; `*` before it"),
+    ],
 )
 def test_options_of_a_plugin_must_have_a_type_and_a_default(
-    posenc, tmp_path: Path, option: str
+    posenc, tmp_path: Path, option: str, message: str
 ) -> None:
     text = SCHEME.format(name="mine") + OPTION.format(option=option)
     (tmp_path / "plugin.py").write_text(text)
     words = [*DRY, "--plugin", tmp_path / "plugin.py", "--schemes"]
     line = refused(posenc(*words, "mine:size=1"))
-    assert "must be annotated as int, float, bool, str, Variant or Literal" in line
+    assert message in line
     assert posenc(*words, "mine").returncode == 0
 
 
