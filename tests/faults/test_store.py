@@ -129,7 +129,7 @@ def test_a_folder_that_vanishes_is_not_made_again(store: Store) -> None:
     assert list(store.records()) == []
     assert store.read(KEY) is None
     assert not store.folder.exists()
-    with pytest.raises(ConfigError, match="it does not exist"):
+    with pytest.raises(ConfigError, match="does not exist"):
         load_records(store.folder)
 
 
