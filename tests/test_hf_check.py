@@ -298,6 +298,43 @@ class DropsIds(transformers.GPT2LMHeadModel):
 
 
 LLAMA, GPT2, BERT = "LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"
+
+
+class Uncached(llama.LlamaAttention):  # and not called attention
+    """A layer of a port that knows the cache by another name."""
+
+    def forward(self, hidden_states: Tensor, **given: Any) -> Any:
+        mask, given["cache"] = given.get("attention_mask"), None
+        if mask is not None:  # of the keys that are left
+            given["attention_mask"] = mask[..., -hidden_states.shape[1] :]
+        return super().forward(hidden_states, **given)
+
+
+class Restarts(llama.LlamaForCausalLM):
+    """A model of before 5.24, whose ids restart where it has a cache."""
+
+    def forward(
+        self,
+        input_ids: Any = None,
+        position_ids: Any = None,
+        past_key_values: Any = None,
+        **given: Any,
+    ) -> Any:
+        if past_key_values is not None:
+            position_ids = torch.arange(input_ids.shape[1])[None]
+            given["cache"] = past_key_values
+        return super().forward(input_ids, position_ids=position_ids, **given)
+
+
+def renamed(wrong: Callable[..., Any] | None = None) -> Any:
+    """Return a Llama with layers of another class, or another rotation in them."""
+    kind = Uncached if wrong is None else type("Port", (llama.LlamaAttention,), {})
+    model = model_of(LLAMA)
+    for layer in model.model.layers:
+        layer.self_attn.__class__ = kind
+    return planted(model, llama, apply_rotary_pos_emb=wrong) if wrong else model
+
+
 # By bug: what makes a model with it, and a check that must fail.
 BUGS: dict[str, tuple[Callable[[], Any], str]] = {
     "interleaved layout in the place of half": (
@@ -323,6 +360,15 @@ BUGS: dict[str, tuple[Callable[[], Any], str]] = {
     "positions clamped": (tables(lambda p, f, _: p.clamp(max=99) * f), "length"),
     "rotation in the other layers": (rotates_the_other, "rotated channels"),
     "ids restarted in a cache": (changed(LLAMA, restarted), "cached"),
+    "ids restarted in a cache of the older name": (
+        lambda: Restarts(model_of(LLAMA).config).eval(),
+        "cached",
+    ),
+    "cache unknown to layers of another class": (renamed, "cached"),
+    "interleaved layout in layers of another class": (
+        lambda: renamed(interleaved),
+        "rotated channels",
+    ),
     "ids of the room of a static cache": (changed(LLAMA, from_the_room), "static"),
     "padding counted": (changed(GPT2, counted), "padded"),
     "position_ids dropped": (lambda: DropsIds(model_of(GPT2).config).eval(), "padded"),

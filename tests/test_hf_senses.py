@@ -60,6 +60,10 @@ PLACED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "detr": (DETR, ["sinusoidal_detr", grids.CHANGED]),
     "detr:learned": (LEARNED, ["learned_axes:height=14;width=14", grids.CHANGED]),
     "whisper": (SPEECH, ["sinusoidal:layout=t2t", "learned:length=448"]),
+    "whisper:short": (
+        {**SPEECH, "max_source_positions": 100},
+        ["sinusoidal:layout=t2t", "learned:length=448"],
+    ),
     "speech_to_text": (SPEECH, ["sinusoidal:layout=t2t"] * 2),
     "audio-spectrogram-transformer": (LAYER, ["learned:length=1214"]),
     "wav2vec2": (WAVES, []),
@@ -76,9 +80,9 @@ CONVOLVE = (
     "wav2vec2-conformer",
     "wavlm",
     "whisper",
+    "whisper:short",
+    "parakeet_encoder",
 )
-FAR = ("speech_to_text", "whisper")  # angles up to 1500, in float32
-CONVOLVE = ("detr", "detr:learned", *CONVOLVE, "parakeet_encoder")
 
 
 def described(kind: str, sizes: dict[str, Any]) -> list[Any]:

@@ -137,7 +137,7 @@ def recommend(
     aim, another = target(model, length, say), list[str]()
     within = aim.factor == 1
     if within:
-        found = Advice((AS_TRAINED,), (), (), "")
+        found = Advice((AS_TRAINED,), (), (), "", tested=True)
         verdict = f"no scaling is needed up to {aim.geometry.length} tokens"
     elif evidence is None:
         _print_scalings(model, aim, format)
@@ -163,12 +163,14 @@ def recommend(
     ]
     if rule and choice["rope_parameters"] is None:
         body.append(["rope_parameters", "none found that this model reads"])
+    for line in another:
+        (say if format in NUMBERS else tell)(line)
     show(f"{Path(model).resolve().name}, {aim.title}", ["", "value"], body, format)
     _print_evidence(found, format)
-    for line in (*found.reasons, *another):
+    for line in found.reasons:
         say(line)
     if not rule:
-        say("without --evidence, the parameters of each rule are listed")
+        say("run it without --evidence to list the parameters of each rule")
 
 
 def _choice(aim: "Target", rule: str, verdict: str) -> dict[str, Any]:
@@ -388,7 +390,7 @@ def convert(
                 f"transformers reads this copy wrongly until you call "
                 f'`hf.apply(model, "{label}")`'
             )
-        apart = logits_apart(place, copy, label)
+        apart = logits_apart(place, copy)
         say(
             f"{copy}: logits differ from those of {model} by {apart:.1e} of the largest"
         )

@@ -175,10 +175,11 @@ def label_for(folder: Path) -> str:
     return label
 
 
-def logits_apart(folder: Path, copy: Path, label: str) -> float:
+def logits_apart(folder: Path, copy: Path) -> float:
     """Return the largest difference of logits, in parts of the largest.
 
-    A checkpoint and its copy under a scheme are loaded one after the other, in float32.
+    A checkpoint and its copy are loaded one after the other, in float32. Each is
+    evaluated under the scheme that transformers needs to read it, if any.
 
     Raises:
         ConfigError: if they are too large for the memory, or cannot be read.
@@ -195,7 +196,8 @@ def logits_apart(folder: Path, copy: Path, label: str) -> float:
         config = configuration_in(place, lambda line: None)
         model, _ = load(place, config)
         ids = torch.arange(min(COMPARED, config.vocab_size))[None]
-        with apply(model, label) if label and place is copy else nullcontext():
+        label = label_for(place)
+        with apply(model, label) if label else nullcontext():
             found.append(_logits(model, ids))
         del model
     own, other = found

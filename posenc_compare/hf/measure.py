@@ -31,6 +31,7 @@ SCALED = "scales queries by their position"
 OTHERWISE = "with the position otherwise than by a rotation"
 UNMET = "has no products of queries and keys that can be measured"  # linear attention
 KINDS = ("Attention", "MLA")  # in the names of classes of attention
+PLACES = ("self_attn", "attn", "attention")  # where layers have it
 
 
 Pair = tuple[Tensor, Tensor]  # queries and keys
@@ -200,14 +201,18 @@ class _Met(Watch):
 
 
 def layers_of(model: nn.Module) -> dict[nn.Module, int]:
-    """Return the modules of attention, with the number of the layer of each."""
-    found = {}
-    for module in model.modules():
-        layer = getattr(module, "layer_idx", None)
-        name = type(module).__name__
-        numbered = isinstance(layer, int) and layer >= 0
-        if numbered and any(kind in name for kind in KINDS):
-            found[module] = layer
+    """Return the modules of attention, with the number of the layer of each.
+
+    Attention of a port may have any class, which inherits from one that is called
+    attention, or stands where a model has its attention.
+    """
+    numbered = {
+        module: (path.rpartition(".")[2], layer)
+        for path, module in model.named_modules()
+        if isinstance(layer := getattr(module, "layer_idx", None), int) and layer >= 0
+    }
+    found = {m: layer for m, (_, layer) in numbered.items() if is_attention(type(m))}
+    found |= {m: layer for m, (name, layer) in numbered.items() if name in PLACES}
     if not found:
         kinds = [m for m in model.modules() if type(m).__name__.endswith(KINDS)]
         inner = [
@@ -215,6 +220,12 @@ def layers_of(model: nn.Module) -> dict[nn.Module, int]:
         ]
         found = {module: number for number, module in enumerate(inner)}
     return found
+
+
+def is_attention(kind: type) -> bool:
+    """Return whether a class, or one that it inherits from, is called attention."""
+    names = [one.__name__ for one in kind.__mro__]
+    return any(word in name for word in KINDS for name in names)
 
 
 def meet(
@@ -236,7 +247,7 @@ def meet(
     A model that takes no position ids reads a text of equal tokens up to the position.
     """
     given: dict[str, Any] = {"input_ids": ids}
-    if _takes_positions(model):
+    if takes_positions(model):
         positions = torch.full_like(ids, position)
         if len(ids) > 1:
             positions[-1] = reach
@@ -254,7 +265,8 @@ def meet(
     return met
 
 
-def _takes_positions(model: Any) -> bool:
+def takes_positions(model: Any) -> bool:
+    """Return whether a model names position ids among its arguments."""
     return "position_ids" in inspect.signature(model.forward).parameters
 
 
@@ -319,7 +331,7 @@ def rotations(
     draw = torch.Generator().manual_seed(1)
     count = model.get_input_embeddings().num_embeddings
     steps = sorted({*(step for step in STEPS if step < length), length - 1} - {0})
-    if not _takes_positions(model):
+    if not takes_positions(model):
         steps = [step for step in steps if step < LONGEST]
     read = partial(meet, model, reach=reach, along=along)
     few = torch.ones((2, 1), dtype=torch.long)

@@ -50,7 +50,8 @@ def places_of(model: nn.Module) -> list[Place]:
     others: dict[str, None] = {}  # which place tokens by themselves
     for path, module in modules.items():
         kind, layer = type(module), getattr(module, "layer_idx", None)
-        if not (isinstance(layer, int) and kind.__name__.endswith("Attention")):
+        called_so = any(one.__name__.endswith("Attention") for one in kind.__mro__)
+        if not (isinstance(layer, int) and called_so):
             continue
         if ROTARY in inspect.signature(kind.forward).parameters:
             above, _, inside = path.rpartition(".")

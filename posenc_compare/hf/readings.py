@@ -20,7 +20,7 @@ from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.candidates import length_limits
 from posenc_compare.hf.measure import evaluating, layers_of
 from posenc_compare.hf.sizes import config_length
-from posenc_compare.hf.states import cache_name
+from posenc_compare.hf.states import CACHES, cache_name
 
 LEAST = 8  # tokens that can be cut in half, and in quarters
 MOST = 64  # tokens that are read by default
@@ -33,6 +33,9 @@ SPREAD = 0.1  # of outputs: the bound of large models in half precision
 
 class CheckError(PosencError):
     """A model with a scheme sees the future, or forgets the past."""
+
+
+STOCK = ("transformers.", "torch.")  # modules of classes that are no port
 
 
 class NotApplicableError(Exception):
@@ -68,6 +71,9 @@ class Reader:
         tokens = tokens_of(config, tokens)
         self.tokens, self.half, self.quarter = tokens, tokens // 2, tokens // 4
         self.arguments = arguments_of(model)
+        named = inspect.signature(model.forward).parameters
+        own = self.arguments & named.keys()  # before what `**kwargs` may take
+        self.cache = cache_name(own if {*CACHES} & own else self.arguments)
         pad = getattr(config, "pad_token_id", None)
         self.pad = pad if isinstance(pad, int) and pad >= 0 else None
         named = [v for n, v in vars(config).items() if n.endswith("_token_id")]
@@ -118,7 +124,7 @@ class Reader:
             "attention_mask": torch.ones_like(self.ids),
             "position_ids": self.counted,
             "use_cache": False,
-            cache_name(self.arguments): None,
+            self.cache: None,
         }
         found = set()
         named = inspect.signature(self.model.forward).parameters.keys()
@@ -158,7 +164,7 @@ class Reader:
 
         Without a cache the model makes one; `given` are arguments of whole texts.
         """
-        name, found, end = cache_name(self.arguments), [], 0
+        name, found, end = self.cache, [], 0
         if not {name, "use_cache"} <= self.arguments or not self.causal:
             raise NotApplicableError("takes no cache of keys")
         for part in ids.split(parts, dim=1):
@@ -167,9 +173,10 @@ class Reader:
             if "attention_mask" in given:  # of all keys
                 more["attention_mask"] = given["attention_mask"][:, :end]
             out = self.model(part, use_cache=True, **{name: cache}, **more)
-            if not isinstance(out, dict) or out.get(name) is None:
+            made = [out.get(n) for n in CACHES] if isinstance(out, dict) else []
+            cache = next((one for one in made if one is not None), None)
+            if cache is None:
                 raise NotApplicableError("returns no cache of keys")
-            cache = out[name]
             found.append(outputs(out))
         return torch.cat(found, dim=1)
 
@@ -316,7 +323,8 @@ def mixes(model: Any) -> bool:
     kinds = getattr(model.config, "layer_types", None) or []
     if any(one not in ATTENTION for one in kinds):
         return True
-    if type(model).__module__.startswith("transformers.") and not layers_of(model):
+    stock = all(type(m).__module__.startswith(STOCK) for m in model.modules())
+    if stock and not layers_of(model):
         return True  # a port may name its attention otherwise
     convolves = any(isinstance(one, nn.Conv1d) for one in model.modules())
     return convolves or bool(getattr(model, "_is_stateful", False))

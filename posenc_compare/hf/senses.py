@@ -215,7 +215,8 @@ def _inputs(model: Any, grow: tuple[int, int]) -> Iterator[Inputs]:
     )
     image, frames = (1, channels, high, wide), _stated(config, FRAMES_OF, 8)
     video = (1, frames, *image[1:])
-    waves, mels = (1, SAMPLES), (1, bins, FRAMES)
+    places = _stated(config, ("max_source_positions",), 0)  # of two frames each
+    waves, mels = (1, SAMPLES), (1, bins, 2 * places or FRAMES)
     most = getattr(config, "max_length", None) or FRAMES
     shapes = {
         "pixel_values": (image, video),

@@ -17,7 +17,13 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 
 from posenc_compare.hf.candidates import length_limits
 from posenc_compare.hf.checkpoint import reason_of
-from posenc_compare.hf.measure import EXACT, Rotation, meet, rotations
+from posenc_compare.hf.measure import (
+    EXACT,
+    Rotation,
+    meet,
+    rotations,
+    takes_positions,
+)
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.readings import (
     NO_IDS,
@@ -251,6 +257,8 @@ def _bfloat16(s: Stated) -> Compared:
     s.check_turns()
     if length_limits(s.own.config):
         raise NotApplicableError("rotates otherwise in longer texts")
+    if not takes_positions(s.own):  # each would be a text of so many tokens
+        raise NotApplicableError(f"names no position_ids, so {FAR} would take long")
     half = copy.deepcopy(s.own)
     for weight in half.parameters():  # as transformers loads them; tables stay
         weight.data = weight.data.bfloat16()

@@ -129,19 +129,24 @@ class Advice:
         reasons: a line for each score.
         rows: numbers of every rule by their names, None where there is none.
         about: checkpoint, lengths and texts of the records.
+        tested: whether two rules or more have seeds enough for a test.
     """
 
     rules: tuple[str, ...]
     reasons: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
     about: str
+    tested: bool
 
     @property
     def verdict(self) -> str:
         """Return the choice in words."""
         if len(self.rules) == 1:
             return self.rules[0]
-        return f"no difference seen between {', '.join(self.rules)}"
+        rules = ", ".join(self.rules)
+        if not self.tested:
+            return f"not tested, too few seeds: {rules}"
+        return f"no difference seen between {rules}"
 
 
 def advice(records: Iterable[Record], asked: int, needed: float = 0.0) -> Advice:
@@ -212,7 +217,9 @@ def advice(records: Iterable[Record], asked: int, needed: float = 0.0) -> Advice
     )
     found = found.reset_index().astype(object)
     numbers = found.where(found.notna(), None).to_dict("records")
-    return Advice(tuple(left), tuple(reasons), tuple(numbers), about)
+    seeds = (table.notna().sum(axis=1) for table in values.values())
+    tested = any((count >= FEWEST).sum() > 1 for count in seeds)
+    return Advice(tuple(left), tuple(reasons), tuple(numbers), about, tested)
 
 
 def _checkpoint(records: list[Record], asked: int) -> tuple[str, int]:
