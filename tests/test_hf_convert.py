@@ -222,7 +222,8 @@ def test_the_call_that_the_command_names_gives_the_logits_of_the_original(
         "hf", "convert", tmp_path / "copy", *words, "--out", tmp_path / "back"
     )
     apart = re.fullmatch(r".*/back: logits differ .* by (.+) of the .*\n", back.stderr)
-    assert apart and float(apart[1]) < 1e-5
+    assert apart
+    assert float(apart[1]) < 1e-5
 
 
 def test_two_ropes_of_a_copy_are_not_named_as_one(posenc: Any, tmp_path: Path) -> None:
