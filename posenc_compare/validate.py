@@ -102,13 +102,13 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
         )
 
 
-def check_heads(width: int, heads: int, name: str = "width") -> None:
-    """Raise `ConfigError` unless `heads` divides `width`, a field of this name."""
+def check_heads(width: int, heads: int) -> None:
+    """Raise `ConfigError` unless `heads` divides `width`."""
     if width % heads:
         raise ConfigError(
-            f"{name} must be a multiple of heads, got {name} {width} and heads "
-            f"{heads}; {name} {width - width % heads or heads} would work",
-            field=name,
+            f"width must be a multiple of heads, got width {width} and heads {heads}; "
+            f"width {width - width % heads or heads} would work",
+            field="width",
         )
 
 

@@ -303,7 +303,7 @@ LLAMA, GPT2, BERT = "LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"
 class Uncached(llama.LlamaAttention):  # and not called attention
     """A layer of a port that knows the cache by another name."""
 
-    def forward(self, hidden_states: Tensor, **given: Any) -> Any:
+    def forward(self, hidden_states: Tensor, **given: Any) -> Any:  # type: ignore[override]
         mask, given["cache"] = given.get("attention_mask"), None
         if mask is not None:  # of the keys that are left
             given["attention_mask"] = mask[..., -hidden_states.shape[1] :]
@@ -313,7 +313,7 @@ class Uncached(llama.LlamaAttention):  # and not called attention
 class Restarts(llama.LlamaForCausalLM):
     """A model of before 5.24, whose ids restart where it has a cache."""
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         input_ids: Any = None,
         position_ids: Any = None,

@@ -26,7 +26,7 @@ from posenc_compare.errors import (
     UndefinedPositionError,
 )
 from posenc_compare.registry import SCHEMES
-from posenc_compare.validate import check_choice, check_heads
+from posenc_compare.validate import check_choice
 
 T = TypeVar("T")
 Table = dict[tuple[Hashable, ...], Any]
@@ -96,7 +96,6 @@ class Geometry:
     def __post_init__(self) -> None:
         self._check("model_dim", "heads", "length")
         if self.head_dim == 0:
-            check_heads(self.model_dim, self.heads, "model_dim")
             object.__setattr__(self, "head_dim", self.model_dim // self.heads)
         self._check("head_dim", "layers")
         if self.layer not in range(self.layers):

@@ -173,11 +173,7 @@ GEOMETRIES = [
     ({"model_dim": 9}, "fourier_random_2d", "must be even, got 9; 10 would work"),
     ({"model_dim": 9}, "learned_axes", "model_dim must be even, got 9; 10 would work"),
     ({"model_dim": 9}, "transformer_xl", "model_dim must be even, got 9"),
-    (
-        {"heads": 3, "head_dim": 4},
-        "selective_rope",
-        "heads must divide model_dim, got 3 and 16",
-    ),
+    ({"heads": 3}, "selective_rope", "heads must divide model_dim, got 3 and 16"),
     *(
         ({"head_dim": 2}, f"rope:factor=2;scaling={rule}", f"{rule} needs at least 2")
         for rule in ("ntk", "ntk_dynamic", "longrope")
