@@ -313,7 +313,7 @@ def check(
 ) -> int:
     """Check whether a model handles positions correctly.
 
-    Random tokens are evaluated in several ways that must give the same outputs: with a
+    Random tokens are read in several ways that must give the same outputs: with a
     cache, padded, packed, alone. Rotations are compared with those of the class in the
     transformers library that the model's configuration names. Column 'bound' is the
     largest difference that rounding can explain.

@@ -48,7 +48,9 @@ OnlyTasks = Annotated[
 NoFloors = Annotated[
     bool,
     typer.Option(
-        "--no-floors", metavar="", help="Leave out n-gram models and constant answers."
+        "--no-floors",
+        metavar="",
+        help="Leave out the floors: n-gram models and constant answers.",
     ),
 ]
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
