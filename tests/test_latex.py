@@ -52,6 +52,15 @@ def test_cells_have_real_signs_and_are_escaped(cell: Cell | str, text: str) -> N
     assert found == [["scheme", "x"], ["a", text]]
 
 
+@pytest.mark.parametrize(
+    ("width", "text"), [(6.9e-4, r"1.077$\pm$0.001"), (4e-4, r"1.077$\pm$0.000")]
+)
+def test_half_widths_of_a_paper_are_rounded(width: float, text: str) -> None:
+    rows: list[list[str | Cell]] = [["a", Cell(1.077, width, 3)]]
+    (found,) = parse(as_latex([Table("bits", ["scheme", "x"], rows, 3)], "column"))
+    assert found[1] == ["a", text]
+
+
 def test_a_caption_is_the_title_and_lines_stand_beneath() -> None:
     rows: list[list[str | Cell]] = [["a", Cell(1.0, n=3)]]
     note = "of 3 seeds; 3 of 3 cells ok"

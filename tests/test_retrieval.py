@@ -172,6 +172,14 @@ def test_no_difference_is_seen_with_few_seeds() -> None:
     assert "; 1 text of each filler; " in alone.about
 
 
+def test_rules_without_common_seeds_are_not_tested() -> None:
+    every = [one for one in made(12) if "pi" not in one.label]
+    apart = [one for one in every if (one.spec.seed < 6) == ("yarn" in one.label)]
+    found = advice(apart, 2048)
+    assert found.verdict == "not tested, too few seeds: yarn, as trained"
+    assert not any("nan" in reason for reason in found.reasons)
+
+
 def test_evidence_is_of_two_rules_beyond_the_trained_length() -> None:
     short = [one for one in made() if one.spec.setting["read_length"] == 1024]
     for records, said in ((short, "reach beyond the 1024 tokens"), ([], "got 0 check")):

@@ -83,7 +83,9 @@ def table(
         tables = _tables_by(folders, by, selection)
     else:
         records = load_records(folders, say, arrays=False, selection=selection)
-        records = [*map(without_floors, records)] if no_floors else records
+        if no_floors:
+            records = [*map(without_floors, records)]
+            say("without floors, no line names schemes that are no better than these")
         numbers = Numbers(records)
         if predict:
             frame, tables = _predictions(records)

@@ -20,7 +20,7 @@ from posenc_compare.validate import check_choice
 BOLD = "bold: the best group (step-down max-T test over paired seeds)"
 BRACES = "braces: schemes that do not all differ significantly from each other"
 MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
-TINY = re.compile(r"(?<=\.\d{3}) ± \S+e-\d+")  # half widths of no digit of the mean
+TINY = re.compile(r"(?<=\.\d{3}) ± (\S+e-\d+)")  # beyond the digits of a mean
 HYPHENS = re.compile("-(?=-)")  # which LaTeX would join with the next
 SMALL = r"\footnotesize\setlength{\tabcolsep}{2pt}"
 LETTER = 0.06  # inches of a digit in that type, and of the space between two columns
@@ -114,4 +114,6 @@ def _text(cell: str | Cell, seeds: int, size: str) -> str:
     if cell.mean is None:
         return "—"
     text = cell_text(cell, seeds, short=True)
-    return TINY.sub("±0.000", text).replace(" ± ", "±") if size else text
+    if not size:
+        return text
+    return TINY.sub(lambda m: f"±{float(m[1]):.3f}", text).replace(" ± ", "±")

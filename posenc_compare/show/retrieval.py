@@ -8,6 +8,7 @@ separates two rules only if the test of all pairs shows a difference (`stats.ord
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -217,8 +218,7 @@ def advice(records: Iterable[Record], asked: int, needed: float = 0.0) -> Advice
     )
     found = found.reset_index().astype(object)
     numbers = found.where(found.notna(), None).to_dict("records")
-    seeds = (table.notna().sum(axis=1) for table in values.values())
-    tested = any((count >= FEWEST).sum() > 1 for count in seeds)
+    tested = any(_most_common(table, left) >= FEWEST for table in values.values())
     return Advice(tuple(left), tuple(reasons), tuple(numbers), about, tested)
 
 
@@ -248,12 +248,21 @@ def _checkpoint(records: list[Record], asked: int) -> tuple[str, int]:
     return model, length
 
 
+def _most_common(values: Frame, rules: list[str]) -> int:
+    """Return how many seeds two of some rules have in common, at most."""
+    known = [values.loc[rule].notna() for rule in rules if rule in values.index]
+    pairs = combinations(known, 2)
+    return max((int((one & other).sum()) for one, other in pairs), default=0)
+
+
 def _losses(rules: list[str], bits: Frame, within: int) -> list[str]:
     """Return what each scaling that is left costs within the trained length."""
     found = []
     for rule in rules:
         if rule != AS_TRAINED and {rule, AS_TRAINED} <= {*bits.index}:
             lost = bits.loc[rule] - bits.loc[AS_TRAINED]
+            if not lost.notna().any():  # no common seed
+                continue
             width = half_width(lost.to_numpy())
             more = "" if math.isnan(width) else f" ± {width:.3f}"
             found.append(

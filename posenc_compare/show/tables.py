@@ -138,10 +138,11 @@ def _across(numbers: Numbers, tasks: Mapping[str, list[Record]]) -> list[Table]:
             heading, measure = "mean reciprocal rank", columns[0].measure
             if ranks := by_scheme(reciprocal_ranks(numbers, counted)):
                 columns.append(Column(heading, measure, ranks, "higher"))
-            lines = (
-                f"{heading}: over {len(counted)} of {len(behind)} tasks, those in "
-                f"which some scheme has an accuracy of {SOLVED} at the training length",
-            )
+                lines = (
+                    f"{heading}: over {len(counted)} of {len(behind)} tasks, those in "
+                    f"which some scheme has an accuracy of {SOLVED} at the training "
+                    f"length",
+                )
         every = [record for records in behind.values() for record in records]
         if columns:
             table = layout(title, columns, every)
