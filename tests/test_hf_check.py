@@ -311,7 +311,7 @@ class Uncached(llama.LlamaAttention):  # and not called attention
 
 
 class Restarts(llama.LlamaForCausalLM):
-    """A model of before 5.24, whose ids restart where it has a cache."""
+    """A model for transformers before 5.24: with a cache, its ids restart."""
 
     def forward(  # type: ignore[override]
         self,

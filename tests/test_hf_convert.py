@@ -232,7 +232,7 @@ def test_two_ropes_of_a_copy_are_not_named_as_one(posenc: Any, tmp_path: Path) -
     words = ("--layout", "adjacent", "--out", tmp_path / "copy")
     said = posenc("hf", "convert", tmp_path / "own", *words).stderr
     assert said.startswith(f"{tmp_path / 'copy'}: logits were not compared with those")
-    assert said.endswith("wrongly, and no single hf.apply reads them all\n")
+    assert said.endswith("layout adjacent, and no single hf.apply reads all layers\n")
 
 
 def test_logits_of_models_that_memory_cannot_hold_are_not_compared(

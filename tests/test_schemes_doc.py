@@ -1,4 +1,4 @@
-"""The tables of schemes say what the code does."""
+"""The tables of schemes match the code."""
 
 import importlib
 import re

@@ -69,8 +69,8 @@ def show_(
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
     Most other schemes have a code for each distance: a key of ones, transformed by the
-    scheme, followed by the bias of each head. Of several rotations, a table has the
-    wavelength of each pair of channels; csv and json have that alone.
+    scheme, followed by the bias of each head. For several rotations, a table
+    also lists the wavelength of each pair of channels; csv and json have that alone.
     """
     from posenc_compare.schemes.shared.rotation import wavelengths
 

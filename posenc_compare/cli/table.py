@@ -59,8 +59,8 @@ def table(
     size: Annotated[
         str,
         typer.Option(
-            help="Width of LaTeX tables for a paper: column or page; too wide ones are "
-            "divided."
+            help="Width of LaTeX tables for a paper: column or page; wider tables are "
+            "split."
         ),
     ] = "",
     out: Annotated[
@@ -85,7 +85,7 @@ def table(
         records = load_records(folders, say, arrays=False, selection=selection)
         if no_floors:
             records = [*map(without_floors, records)]
-            say("without floors, no line names schemes that are no better than these")
+            say("no floors: the tables do not say which schemes fail to beat them")
         numbers = Numbers(records)
         if predict:
             frame, tables = _predictions(records)

@@ -165,8 +165,8 @@ def label_for(folder: Path) -> str:
     turning = [row for row in describe(config) if row.kind == "rotary"]
     if len(turning) != 1 or turning[0].variant is None:
         raise UnsupportedModelError(
-            f"transformers reads its {layout} pairs wrongly, and no single hf.apply "
-            f"reads them all"
+            f"transformers misreads its layout {layout}, and no single hf.apply "
+            f"reads all layers"
         )
     own = turning[0].variant
     label = Variant(own.name, {**own.options, "layout": layout}).label

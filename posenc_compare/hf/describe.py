@@ -71,7 +71,7 @@ def _of_all_parts(config: Any) -> list[Described]:
     """Return the rows of the language model, then of parts for images and sound.
 
     A model that reads images or sound alone is described as a whole. Parts that cannot
-    be described have a row that says why, if others can.
+    be described have a row with the reason, if others can.
     """
     parts = [*parts_of(config)]
     if parts and not parts[0][0]:

@@ -83,7 +83,7 @@ class Target:
             f"with {label}; its sizes are not recorded",
             f"this model: {own.length} tokens, {self.own.label}, {own.layers} layers, "
             f"width {own.model_dim}, head_dim {own.head_dim}",
-            "so no number here is of this model, whose rules may rank otherwise",
+            "so none of these numbers is of this model: its ranking may be another",
         ]
 
     def rope_parameters(self, rule: str) -> dict[str, Any] | None:

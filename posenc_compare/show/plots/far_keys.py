@@ -18,15 +18,15 @@ from posenc_compare.stats.intervals import half_width
 DISTANCE = 2048  # positions, as in tables
 ALIKE = 0.012  # of a share, within which schemes are named together
 LETTERS = 32  # of a line of names
-DOT, HEIGHT = 4.0, 4.2  # points of a dot, and inches of the plot
+DOT, HEIGHT = 6.0, 4.2  # points of a dot, and inches of the plot
 
 
 @register_plot(
     "far_keys",
     order=95,
     measure="far_keys",
-    caption=f"What {DISTANCE} positions do to random keys: the share that scores less "
-    "than beside the query, against the share of pairs that change their order. Means "
+    caption=f"What {DISTANCE} positions do to random keys: the share with a lower "
+    "logit than beside the query, against the share of pairs in reversed order. Means "
     "over seeds with their 95% intervals. Upper left: distance lowers the logits of "
     "all keys alike; bottom and right: it does not favour near keys, or it reverses "
     "what the content says. Names stand where there is room.",
@@ -57,8 +57,8 @@ def draw_far_keys(records: list[Record]) -> Figure | None:
             ends = [path.vertices for path in bar.get_paths()]
             bars += [Bbox(end) for end in ends if np.isfinite(end).all()]
     axes.margins(x=0.1)
-    axes.set_xlabel("pairs of keys that change their order (share)")
-    axes.set_ylabel("keys that score less (share)")
+    axes.set_xlabel(f"pairs of keys in reversed order\nat {DISTANCE} positions (share)")
+    axes.set_ylabel(f"keys with a lower logit\nat {DISTANCE} positions (share)")
     legend_below(figure, {name: look.dot() for name, look in families.items()})
     note_setting(figure, short_setting(chosen))
     means = points["mean"][["inconsistency", "locality"]]
