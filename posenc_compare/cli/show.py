@@ -76,17 +76,22 @@ def show_(
 
     found = [_code_of(name, positions, width, heads, length) for name in names]
     turns = {label: wavelengths(scheme) for label, scheme, _ in found}
-    if len(found) == 1 or not all(turns.values()):
-        turns = {}
+    others = [label for label, own in turns.items() if not own]
+    sizes = {scheme.geometry.head_dim for _, scheme, _ in found}
     if format not in NUMBERS or len(found) == 1:
         for label, _, code in found:
             _show(label, code, format)
-    elif not turns:
+    elif others:
         raise ConfigError(
-            f"format {format} must have one scheme, or rotations alone, got "
-            f"{', '.join(label for label, *_ in found)}"
+            f"format {format} must have one scheme, or rotations whose heads share "
+            f"angles, got {', '.join(others)}"
         )
-    if turns:
+    elif len(sizes) > 1:
+        raise ConfigError(
+            f"format {format} must have heads of one size, got {min(sizes)} and "
+            f"{max(sizes)} channels; `--heads 1` would work"
+        )
+    if len(found) > 1 and not others and len(sizes) == 1:
         _show_wavelengths(turns, format)
 
 

@@ -17,7 +17,10 @@ from posenc_compare.show.format import Cell, Table, cell_text
 from posenc_compare.show.plots.paper import SIZES
 from posenc_compare.validate import check_choice
 
-BOLD = "bold: the best group (step-down max-T test over paired seeds)"
+BOLD = (
+    "bold: the best group (step-down max-T test over paired seeds); its schemes need "
+    "not be equal"
+)
 BRACES = "braces: schemes that do not all differ significantly from each other"
 MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
 TINY = re.compile(r"(?<=\.\d{3}) ± (\S+e-\d+)")  # beyond the digits of a mean

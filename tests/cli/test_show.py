@@ -57,7 +57,12 @@ def test_several_schemes_are_shown_one_below_the_other(posenc) -> None:
     names = ("rope", "alibi")
     whole = posenc("show", *names).stdout
     assert whole == "".join(posenc("show", name).stdout for name in names)
-    assert "must have one scheme, or rotations alone, got rope, alibi" in refusal(
+    words = ("show", "rope", "log_length", "--format", "csv")
+    assert "heads of one size, got 8 and 32 channels; `--heads 1`" in refusal(
+        posenc(*words)
+    )
+    assert posenc(*words, "--heads", "1").returncode == 0
+    assert "or rotations whose heads share angles, got alibi" in refusal(
         posenc("show", *names, "--format", "csv")
     )
 

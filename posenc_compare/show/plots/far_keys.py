@@ -29,7 +29,8 @@ DOT, HEIGHT = 6.0, 4.2  # points of a dot, and inches of the plot
     "logit than beside the query, against the share of pairs in reversed order. Means "
     "over seeds with their 95% intervals. Upper left: distance lowers the logits of "
     "all keys alike; bottom and right: it does not favour near keys, or it reverses "
-    "what the content says. Names stand where there is room.",
+    "what the content says. Names stand where there is room. Schemes "
+    "whose layers differ are left out.",
 )
 def draw_far_keys(records: list[Record]) -> Figure | None:
     """Draw locality against inconsistency, with a point for each scheme."""
