@@ -12,6 +12,7 @@ import torch
 from schemes.tools import close, normal
 from support.attention import decoded, make
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from posenc_compare.attention import Mask, Session, attention
@@ -205,6 +206,11 @@ def test_what_no_hook_may_return_is_refused(hook: str, wrong: Any, said: str) ->
 
 # --- decoding ---------------------------------------------------------------------
 
+MODES = {
+    "gradients": torch.enable_grad,
+    "none": torch.no_grad,
+    "inference": torch.inference_mode,
+}
 SEGMENTS = torch.tensor([[0] * 4 + [1] * 5, [0] * 9])
 
 
@@ -251,6 +257,72 @@ def test_a_rotation_changes_the_keys_of_new_tokens_alone(
     assert counts == wanted[name]
 
 
+@pytest.mark.parametrize("layout", ["adjacent", "half"])
+@pytest.mark.parametrize(
+    "modes",
+    [
+        ["none"] * 6,
+        ["inference"] * 3 + ["none"] * 3,
+        ["none", "none", "inference", "gradients", "none", "none"],
+        ["gradients", "none", "none", "gradients", "none", "inference"],
+    ],
+)
+def test_keys_that_are_kept_serve_passes_with_and_without_gradients(
+    modes: list[str], layout: str
+) -> None:
+    """Without, new ones are written behind the old ones, which a graph may need."""
+    scheme, (q, k, v) = make("rope", layout=layout), heads()
+    whole, given = Session(scheme, IDS).attend(0, q, k, v), [x.clone() for x in (k, v)]
+    session, end, graphs = Session(scheme, IDS, fed=0, cache=True), 0, []
+    for step, mode in zip([3, 1, 1, 2, 1, 1], modes, strict=True):
+        session.extend(step)
+        new, end = slice(end, end + step), end + step
+        own = q[:, :, new].clone().requires_grad_()
+        with MODES[mode]():
+            part = k[:, :, new], v[:, :, new]
+            with pytest.raises(ShapeError, match="v must have the batch"):
+                session.attend(0, own, part[0] + 1, part[1][:, :, :0])
+            out = session.attend(0, own, *part)
+        close(out.detach(), whole[:, :, new], 1e-12)
+        graphs += [(out, own)] if out.requires_grad else []
+    for out, own in graphs:  # no later pass wrote into what they need
+        out.sum().backward()
+        assert own.grad is not None
+    assert torch.equal(k, given[0])
+    assert torch.equal(v, given[1])
+
+
+class Joined(TorchDispatchMode):
+    """Count how many keys and values are copied to join others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = list[int]()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func in (torch.ops.aten.cat.default, torch.ops.aten.copy_.default):
+            self.rows.append(out.shape[2] if out.dim() == 4 else 0)
+        return out
+
+
+@pytest.mark.parametrize("name", ["nope", "rope", "alibi"])
+def test_decoding_without_gradients_copies_new_keys_alone(name: str) -> None:
+    parts = [normal(1, HEADS, 40, WIDTH, seed=n) for n in range(3)]
+    session = Session(make(name), torch.arange(40), fed=0, cache=True)
+    with torch.no_grad():
+        decoded(session, [10, 1], parts)  # takes memory for twice as many
+        with Joined() as joined:
+            for _ in range(11):
+                decoded(session, [1], parts)
+        assert max(joined.rows) == 1
+        with Joined() as joined:
+            decoded(session, [1], parts)  # and again
+        assert max(joined.rows) == 22
+
+
 def test_a_pass_in_another_dtype_rotates_all_keys_again() -> None:
     scheme, (q, k, v) = make("rope"), heads()
     session, out = Session(scheme, IDS, fed=0, cache=True), q
@@ -262,7 +334,8 @@ def test_a_pass_in_another_dtype_rotates_all_keys_again() -> None:
     close(out, Session(scheme, IDS).attend(0, q, k, v)[:, :, 7:8], 1e-5)
 
 
-def test_parameters_may_change_and_dtypes_widen_between_passes() -> None:
+@pytest.mark.parametrize("mode", ["gradients", "none"])
+def test_parameters_may_change_and_dtypes_widen_between_passes(mode: str) -> None:
     scheme, (q, k, v) = make("rope_learned").requires_grad_(False), heads()
     session = Session(scheme, IDS, fed=4, cache=True)
     session.attend(0, q[:, :, :4], k[:, :, :4], v[:, :, :4])
@@ -272,9 +345,10 @@ def test_parameters_may_change_and_dtypes_widen_between_passes() -> None:
     close(out, Session(scheme, IDS).attend(0, q, k, v)[:, :, 4:], 1e-11)
     narrow = [part[:, :, :4].bfloat16() for part in (q, k, v)]
     session = Session(make("rope"), IDS, fed=4, cache=True)
-    session.attend(0, narrow[0], narrow[1], narrow[2])
-    session.extend(5)
-    out = session.attend(0, q[:, :, 4:], k[:, :, 4:], v[:, :, 4:])
+    with MODES[mode]():
+        session.attend(0, narrow[0], narrow[1], narrow[2])
+        session.extend(5)
+        out = session.attend(0, q[:, :, 4:], k[:, :, 4:], v[:, :, 4:])
     k, v = (
         torch.cat([n, p[:, :, 4:]], 2) for n, p in zip(narrow[1:], (k, v), strict=True)
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc_compare.attention.backends import BACKENDS, ORDER, Path, choose, plain
 from posenc_compare.attention.parts import check_parts
 from posenc_compare.attention.plan import Plan, check_not_meta
-from posenc_compare.attention.request import Request
+from posenc_compare.attention.request import Join, Request
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.scheme import Call, Scheme
 
@@ -35,8 +35,7 @@ class Explanation:
 class Step:
     """What one layer of a pass computes.
 
-    `state` is the token state of all keys, and `before` keys of earlier passes, as in
-    `Request.of`.
+    `state` is the token state of all keys, and `join` is as in `Request.of`.
     """
 
     plan: Plan
@@ -46,7 +45,7 @@ class Step:
     k: Tensor
     v: Tensor
     state: Tensor | None = None
-    before: Tensor | None = None
+    join: Join | None = None
 
     def attend(self, path: Choice) -> Tensor:
         """Return the output, `(batch, heads, query, value_dim)`."""
@@ -91,7 +90,7 @@ class Step:
                 f"attention: v must have the batch, heads and keys of k, "
                 f"{tuple(self.k.shape[:3])}, got {tuple(self.v.shape[:3])}"
             )
-        return Request.of(self.scheme, self.plan, call, self.v, self.before)
+        return Request.of(self.scheme, self.plan, call, self.v, self.join)
 
 
 def logits(plan: Plan, call: Call, scheme: Scheme) -> Tensor:

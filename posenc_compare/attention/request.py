@@ -27,6 +27,8 @@ SPAN = 1 << 24  # offsets that one offset bias may be asked for
 SPARSE = 64  # offsets for each pair of tokens, above which only those there are asked
 PAIRS = 1 << 16  # real offsets that an offset bias is asked for at a time
 WHOLE_ROWS = ("scores", "weights", "values")  # hooks that see all logits of a row
+Join = Callable[[Tensor], Tensor]
+
 QUERIES = 512  # queries at a time, where something is written for every pair
 
 
@@ -71,20 +73,19 @@ class Request:
         plan: Plan,
         call: Call,
         v: Tensor,
-        before: Tensor | None = None,
+        join: Join | None = None,
     ) -> "Request":
         """Open the hooks of the scheme.
 
-        `before` are the keys of earlier passes after the hook `key`; the queries are
-        all other tokens.
+        With `join`, the queries are the last tokens: only their keys pass through the
+        hook `key`, and `join` puts those of earlier passes before them.
         """
         q = ask(scheme, "query", call.q, call.q_positions, call)
-        if before is None:
+        if join is None:
             k = ask(scheme, "key", call.k, call.k_positions, call)
         else:
-            new = call.k[:, :, before.shape[2] :]
-            k = ask(scheme, "key", new, call.q_positions, call)
-            k = torch.cat([before, k], dim=2)
+            new = call.k[:, :, -call.q.shape[2] :]
+            k = join(ask(scheme, "key", new, call.q_positions, call))
         if call.q_placed is not None and call.k_placed is not None:
             q = q.where(call.q_placed[:, None, :, None], call.q)
             k = k.where(call.k_placed[:, None, :, None], call.k)

@@ -19,10 +19,12 @@ those of its encoder. Both texts have sessions of their own, which place the tok
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from posenc_compare.attention.cache import Cache
 from posenc_compare.attention.ids import (
     check_apart,
     check_contiguous,
@@ -34,6 +36,7 @@ from posenc_compare.attention.ids import (
 from posenc_compare.attention.layer import Choice, Step, logits
 from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
 from posenc_compare.attention.plan import Plan, check_crosses, check_not_traced
+from posenc_compare.attention.request import Join
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.contract import ask, ask_draw, ask_positions, ask_state
 from posenc_compare.schemes.scheme import Call, Scheme, position_ids
@@ -64,7 +67,8 @@ class Session:
             all sequences share one row of ids, if `positions` has one.
         fed: how many tokens the first pass has; None means all.
         cache: keep keys and values, so that later passes are given the new ones only,
-            and none of another text.
+            and none of another text. Without gradients, they are kept in memory for up
+            to twice as many tokens, and a pass copies the new ones alone.
         placed: `(seq,)` or `(batch, seq)` bool, False for a token without a position,
             such as a class or register token: its id is not read, the hooks `embed`,
             `query` and `key` leave it as it is, and no bias is added to its logits.
@@ -139,6 +143,7 @@ class Session:
                 )
         self._past: dict[tuple[int, str], Tensor] = {}
         self._kept: dict[tuple[int, str], Tensor] = {}
+        self._cache = Cache(self.length)
         self.start = self.end = 0
         self.extend(self.length if fed is None else fed)
         if self.mask.segments is not None and not self.crosses:
@@ -280,10 +285,9 @@ class Session:
                 f"not called in this pass",
                 stacklevel=2,
             )
-        k, v = (self._all(layer, *part) for part in (("k", k), ("v", v)))
+        k, v = (self._all(layer, *part, self._cache) for part in (("k", k), ("v", v)))
         state = self._state(layer, x, attends=True)
-        before = self._before(layer, k)
-        step = Step(self.plan, scheme, layer, q, k, v, state, before)
+        step = Step(self.plan, scheme, layer, q, k, v, state, self._join(layer, k))
         request, out = step.attended(path)
         self._attended.add(layer)
         if self.cache and (self.crosses or self.end < self.length):
@@ -368,17 +372,18 @@ class Session:
         """Return which tokens from `start` to the end of this pass have a position."""
         return None if self.placed is None else self.placed[:, start : self.end]
 
-    def _before(self, layer: int, k: Tensor) -> Tensor | None:
-        """Return the keys of earlier passes as `key` made them, if they still serve.
+    def _join(self, layer: int, k: Tensor) -> Join | None:
+        """Return what joins keys after the hook `key` to those of earlier passes.
 
-        Those of fewer tokens or another dtype do not, and keys that train are given
-        their gradients.
+        Those of fewer tokens or another dtype do not serve, and keys that train are
+        given their gradients.
         """
-        before = self._past.get((layer, "changed k"))
+        name = layer, "changed k"
+        before = self._past.get(name)
         if before is None or before.shape[2] != self.start or before.dtype != k.dtype:
             return None
         learns = self._past[layer, "k"].requires_grad and torch.is_grad_enabled()
-        return None if learns else before
+        return None if learns else partial(self._cache.join, name, before)
 
     def _state(
         self, layer: int, x: Tensor | None, attends: bool = False
@@ -398,8 +403,13 @@ class Session:
             self._kept[layer, "state"] = state
         return state
 
-    def _all(self, layer: int, name: str, new: Tensor | None) -> Tensor:
-        """Return keys or values of all passes so far, or those of another text."""
+    def _all(
+        self, layer: int, name: str, new: Tensor | None, cache: Cache | None = None
+    ) -> Tensor:
+        """Return keys or values of all passes so far, or those of another text.
+
+        A cache is given where they are kept.
+        """
         past = self._past.get((layer, name))
         given = past if new is None and self.crosses else new
         if given is None:
@@ -415,7 +425,9 @@ class Session:
                 f"session: {name} of layer {layer} must be ({batch}, {heads}, key, "
                 f"{width}) as in earlier passes, got {tuple(given.shape)}"
             )
-        return torch.cat([past, given], dim=2)
+        if cache is None:
+            return torch.cat([past, given], dim=2)
+        return cache.join((layer, name), past, given)
 
 
 def _begins(scheme: Scheme) -> list[str]:
