@@ -112,6 +112,10 @@ CHOICES: Rows = [
     ({"positions": IDS.flip(0), "key_positions": IDS}, "causal=False\\) would work$"),
     ({"key_positions": torch.stack([IDS, IDS + 1])}, "must have segments only"),
     ({"k": ones(2, 3, 4, 8), "v": ones(2, 3, 4, 8), "key_positions": IDS[:4]}, "only"),
+    (
+        {"q": ones(2, 3, 1, 8), "positions": IDS[3:4], "key_positions": IDS},
+        "of a cache with empty slots, pass the filled ones alone",
+    ),
     ({"mask": None}, "attention: mask must be a Mask, got None; Mask"),
     ({"path": "quick"}, "path 'quick' cannot serve alibi here; strided or dense or pl"),
     ({"path": "logits"}, "attention: path 'logits' cannot serve alibi here"),

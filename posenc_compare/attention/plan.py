@@ -270,7 +270,10 @@ class Plan:
             return "there are more queries than keys"
         if own is others:
             return ""
-        another = "positions are not those of the last keys"
+        another = (
+            "positions are not those of the last keys (of a cache with empty slots, "
+            "pass the filled ones alone)"
+        )
         alike = own.are_last_of(others)
         refused = self.mask.within_one_text or needs_own_text(scheme)
         if refused and assert_in_graph(alike, f"attention: {another}"):
