@@ -24,6 +24,7 @@ from transformers.masking_utils import AttentionMaskInterface
 
 from posenc_compare.attention.layer import Step
 from posenc_compare.errors import ConfigError
+from posenc_compare.hf.candidates import geometry_of
 from posenc_compare.hf.layers import (
     GIVEN,
     LAYER,
@@ -45,7 +46,6 @@ from posenc_compare.hf.places import (
     places_of,
 )
 from posenc_compare.hf.readings import check_applied
-from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.softcap import Capped
 from posenc_compare.hf.states import cache_name, extended
 from posenc_compare.schemes import HOOKS, Scheme, Variant

@@ -1,98 +1,26 @@
-"""Biases by position that a model adds to its logits, measured before the softmax.
+"""Biases by position that a model adds to its logits, and schemes that have the same.
 
-The model evaluates a text of equal tokens. Their products of queries and keys are all
-the same, so logits differ by the bias alone.
+Products of queries and keys of equal tokens are all the same, so their logits differ by
+the bias alone.
 """
 
-import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.measure import EXACT, Watch, layers_of, states_of
+from posenc_compare.hf.measure import EXACT
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.shared.frequencies import position_angles
 
-SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
 CONTENT = "a bias by distance that depends on the content of tokens"
 BY_PLACE = "a bias that depends on more than the offset"
 HIDDEN = -5e3  # logits below are masks
-
-
-class _Logits(Watch):
-    """Logits of all queries and keys, while this is entered.
-
-    Layers whose tokens have become unequal are left out.
-    """
-
-    def __init__(self, model: Any, least: int) -> None:
-        super().__init__(layers_of(model))
-        self.names = {module: name for name, module in model.named_modules()}
-        self.least = least
-        self.equal = True
-        self.name = ""
-        self.found: dict[str, Tensor] = {}
-
-    def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Find out whether the tokens that an attention is given are equal."""
-        self.name, x = self.names[module], states_of(args, kwargs)
-        if isinstance(x, Tensor) and x.dim() == 3:
-            apart = (x - x[:, :1]).abs().max()
-            self.equal = bool(apart <= EXACT * x.abs().max())
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if func in SOFTMAX:
-            self._keep(args[0])
-        elif func is F.scaled_dot_product_attention:
-            self._keep((kwargs or {}).get("attn_mask"))  # with what is added
-        return func(*args, **(kwargs or {}))
-
-    def _keep(self, logits: object) -> None:
-        """Keep logits of equal tokens, or what is added to them."""
-        if not (isinstance(logits, Tensor) and logits.is_floating_point()):
-            return
-        square = logits.dim() > 2 and logits.shape[-1] == logits.shape[-2]
-        if self.equal and square and logits.shape[-1] >= self.least:
-            whole = logits.detach().double().reshape(-1, *logits.shape[-3:])[0]
-            self.found.setdefault(self.name, whole)
-
-
-def biases_in(model: Any, given: Mapping[str, Any]) -> list[Described]:
-    """Return the biases by position of a model, a row for all layers that have one.
-
-    The model evaluates tokens that are all 0, and then the equal ones that are given: a
-    bias that differs depends on their content.
-    """
-    if hasattr(model, "set_attn_implementation"):
-        model.set_attn_implementation("eager")  # whose softmax is seen
-    plain = _read(_without_content(model), given)
-    full = _read(model, given)
-    found = full if all(one is None for one in plain.values()) else plain
-    biased = {name: one for name, one in found.items() if one is not None}
-    # In deeper layers tokens may be unequal; these are taken to be as the others.
-    same = found is plain and all(
-        (other := full.get(name)) is None or alike(one, other)
-        for name, one in biased.items()
-    )
-    rows: dict[str, tuple[Described, list[str]]] = {}
-    for name, one in biased.items():
-        width = getattr(model.config.get_text_config(), "hidden_size", 0)
-        row = described_bias(one, model.config, width, by_content=not same)
-        rows.setdefault(row.text + row.label + row.note, (row, []))[1].append(name)
-    alone = len(rows) == 1
-    return [
-        replace(row, layers="all" if alone else above(names))
-        for row, names in rows.values()
-    ]
 
 
 def above(names: Sequence[str]) -> str:
@@ -102,35 +30,13 @@ def above(names: Sequence[str]) -> str:
     return ".".join(each[0] for each in same)
 
 
-def _read(model: Any, given: Mapping[str, Any]) -> dict[str, Tensor | None]:
-    """Return the biases of all layers that see equal tokens, by name."""
-    least = given["input_ids"].shape[1]
-    reading = _Logits(model, least)
-    with torch.no_grad(), reading:
-        model(**given)
-    return {
-        name: bias_of(logits[..., -least:, -least:])
-        for name, logits in reading.found.items()
-    }
-
-
-def _without_content(model: Any) -> Any:
-    """Return a copy of a model whose tokens are all 0."""
-    model = copy.deepcopy(model)
-    width = model.config.get_text_config().hidden_size
-    for part in model.modules():
-        if isinstance(part, nn.Embedding) and part.embedding_dim == width:
-            part.weight.data.zero_()
-    return model
-
-
-def bias_of(logits: Tensor) -> Tensor | None:
+def bias_of(logits: Tensor, hidden: float = HIDDEN) -> Tensor | None:
     """Return the bias of logits `(heads, query, key)` of equal tokens; None if 0.
 
-    It is NaN where a query sees no key.
+    It is NaN where a query sees no key: where logits are below `hidden`.
     """
     own = logits.diagonal(dim1=-2, dim2=-1)[..., None]
-    values = (logits - own).masked_fill(logits < HIDDEN, torch.nan)
+    values = (logits - own).masked_fill(logits < hidden, torch.nan)
     return None if size_of(values) < EXACT else values
 
 

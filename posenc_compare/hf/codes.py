@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import PosencError
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.equal import attentions_of
 from posenc_compare.hf.grids import Grid, grids_of, sides_of
-from posenc_compare.hf.measure import EXACT, Watch
+from posenc_compare.hf.measure import EXACT, Watch, attentions_of
 from posenc_compare.hf.senses import Inputs, read, readable
 from posenc_compare.hf.tables import fixed_table, place_of
 from posenc_compare.schemes import Geometry, Scheme, Variant
@@ -40,27 +39,16 @@ class _Sums(Watch):
     """
 
     def __init__(self, model: nn.Module) -> None:
-        modules = attentions_of(model).values()
-        super().__init__(modules)
-        self.hooks += [one.register_forward_hook(self._end) for one in modules]
-        self.inside = 0
+        super().__init__({m: name for name, m in attentions_of(model).items()})
         self.found: list[tuple[Tensor, Tensor]] = []
 
-    def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        self.inside += 1
-
-    def _end(self, *_: Any) -> None:
-        self.inside -= 1
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if func in ADDED and len(args) > 1:
-            x, y = args[:2]
-            if _are_states(x) and _are_states(y) and x.shape[-1] == y.shape[-1]:
-                if not (self.inside and (x.dim() > 3 or x.shape[-1] == x.shape[-2])):
-                    self.found.append((x.detach().clone(), y.detach().clone()))
-        return func(*args, **(kwargs or {}))
+    def see(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        if func not in ADDED or len(args) < 2:
+            return
+        x, y = args[:2]
+        if _are_states(x) and _are_states(y) and x.shape[-1] == y.shape[-1]:
+            if not (self.inside and (x.dim() > 3 or x.shape[-1] == x.shape[-2])):
+                self.found.append((x.detach().clone(), y.detach().clone()))
 
 
 def _are_states(one: object) -> bool:

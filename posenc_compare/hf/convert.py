@@ -28,14 +28,13 @@ from torch import Tensor
 from posenc_compare.convert import rope_layout
 from posenc_compare.errors import ConfigError, ShapeError, StoreError
 from posenc_compare.hf.apply import apply
-from posenc_compare.hf.candidates import length_limits
+from posenc_compare.hf.candidates import config_length, length_limits
 from posenc_compare.hf.checkpoint import configuration_in, load
 from posenc_compare.hf.describe import describe
 from posenc_compare.hf.measure import EXACT, UNMET, Rotation, layers_of, meet, rotations
 from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
 from posenc_compare.hf.readings import outputs
 from posenc_compare.hf.rotary import check_text
-from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.records.labels import Warn
 from posenc_compare.schemes.shared.rotation import PAIRS, Layout

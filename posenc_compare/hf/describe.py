@@ -17,10 +17,9 @@ from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.axes import by_axis
-from posenc_compare.hf.biases import biases_in
 from posenc_compare.hf.codes import codes_in
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.equal import attends, convolutions_in, placed_in
+from posenc_compare.hf.equal import attends, biases_in, convolutions_in, placed_in
 from posenc_compare.hf.measure import SCALED, UNMET, layers_of
 from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
 from posenc_compare.hf.profiles import profiles_in

@@ -1,22 +1,21 @@
-"""What attention of a model of images or sound does with places, measured.
+"""What attention of a model does with places of tokens, measured.
 
 Each attention is given equal tokens. Its queries and keys then differ by a rotation
-alone, and its logits by a bias alone.
+alone, and its logits by a bias alone. A text of equal tokens has them from the model.
 """
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from posenc_compare.hf.biases import (
     BY_PLACE,
     CONTENT,
-    SOFTMAX,
     above,
     alike,
     bias_of,
@@ -24,11 +23,12 @@ from posenc_compare.hf.biases import (
 )
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.grids import bias_on_grid, decomposed_on_grid, rotation_of
-from posenc_compare.hf.measure import EXACT, PRODUCTS, STATES, Watch
+from posenc_compare.hf.measure import EXACT, PRODUCTS, STATES, Watch, attentions_of
 from posenc_compare.hf.rotary import layers_text
 from posenc_compare.hf.senses import Inputs, read, readable
 
 ELSEWHERE = ("encoder_hidden_states", "key_value_states", "key", "memory")
+SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
 WHOLE = (F.scaled_dot_product_attention, F.multi_head_attention_forward)
 MASKED = -50.0  # logits below are hidden, as between regions of Swin's windows
 CONVOLVED = "convolutions, which see the order of tokens"
@@ -48,62 +48,59 @@ class Seen:
 
 
 class _Equal(Watch):
-    """Give attention modules equal tokens, and see what they make of them."""
+    """See what attention makes of equal tokens, which a seed gives to each.
 
-    def __init__(self, modules: dict[str, nn.Module], seed: int) -> None:
-        super().__init__(modules.values())
-        self.names = {module: name for name, module in modules.items()}
-        self.draw = torch.Generator().manual_seed(seed)
-        self.inside: list[str] = []
+    Without a seed, attention that a model gives equal tokens is seen.
+    """
+
+    def __init__(self, model: nn.Module, seed: int | None = None) -> None:
+        super().__init__({m: name for name, m in attentions_of(model).items()})
+        self.draw = None if seed is None else torch.Generator().manual_seed(seed)
         self.found: dict[str, Seen] = {}
-        for module in modules.values():
-            hook = module.register_forward_hook(self._end, always_call=True)
-            self.hooks.append(hook)
 
-    def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        elsewhere = any(kwargs.get(name) is not None for name in ELSEWHERE)
-        name = "" if elsewhere else self.names[module]
-        self.inside.append(name)
+    def enter(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        name, self.inside[-1] = self.inside[-1], ""
         own = [*args[:1], kwargs.get(STATES), *kwargs.values()]
         first = next((x for x in own if isinstance(x, Tensor) and x.dim() > 1), None)
-        if first is None or not name or not first.is_floating_point():
+        elsewhere = any(kwargs.get(one) is not None for one in ELSEWHERE)
+        if first is None or elsewhere or not first.is_floating_point():
+            return None
+        if self.draw is None and _varies(first):
+            return None
+        self.inside[-1] = name
+        self.found.setdefault(name, Seen(width=first.shape[-1]))
+        if self.draw is None:
             return None
         equal = torch.randn(first.shape[-1], generator=self.draw).to(first.dtype)
         equal = equal.expand(first.shape).contiguous()
-        self.found.setdefault(name, Seen(width=first.shape[-1]))
         args = tuple(equal if x is first else x for x in args)
         return args, {n: equal if x is first else x for n, x in kwargs.items()}
 
-    def _end(self, *_: Any) -> None:
-        self.inside.pop()
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def see(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
         seen = self.found.get(self.inside[-1]) if self.inside else None
-        if seen is not None and func is F.scaled_dot_product_attention:
+        if seen is None:
+            return
+        if func is F.scaled_dot_product_attention:
             names = ("query", "key", "value", "attn_mask")
             given = dict(zip(names, args, strict=False)) | kwargs
-            self._keep(seen, given["query"], given["key"], given.get("attn_mask"))
-        elif seen is not None and func is F.multi_head_attention_forward:
-            self._keep(seen, None, None, kwargs.get("attn_mask"))
-        elif seen is not None and func in PRODUCTS and len(args) == 2:
+            _keep(seen, given["query"], given["key"], given.get("attn_mask"))
+        elif func is F.multi_head_attention_forward:
+            _keep(seen, None, None, kwargs.get("attn_mask"))
+        elif func in PRODUCTS and len(args) == 2:
             if all(isinstance(x, Tensor) and x.dim() > 2 for x in args):
-                self._keep(seen, args[0], args[1].transpose(-1, -2), None)
-        elif seen is not None and func in SOFTMAX:
-            self._keep(seen, None, None, args[0])
-        return func(*args, **kwargs)
+                _keep(seen, args[0], args[1].transpose(-1, -2), None)
+        elif func in SOFTMAX:
+            _keep(seen, None, None, args[0])
 
-    def _keep(self, seen: Seen, q: Any, k: Any, bias: Any) -> None:
-        """Keep the first queries and keys, and the first bias or logits."""
-        if seen.q is None and q is not None and q.shape[-1] == k.shape[-1]:
-            seen.q, seen.k = (_heads(one) for one in (q, k))
-        whole = isinstance(bias, Tensor) and bias.is_floating_point()
-        if seen.bias is None and whole and bias.dim() > 1:
-            if bias.shape[-1] == bias.shape[-2] > 1:
-                bias = _heads(bias)
-                seen.bias = bias.masked_fill(bias < MASKED, -torch.inf)
+
+def _keep(seen: Seen, q: Any, k: Any, bias: Any) -> None:
+    """Keep the first queries and keys, and the first bias or logits."""
+    if seen.q is None and q is not None and q.shape[-1] == k.shape[-1]:
+        seen.q, seen.k = (_heads(one) for one in (q, k))
+    whole = isinstance(bias, Tensor) and bias.is_floating_point()
+    if seen.bias is None and whole and bias.dim() > 1:
+        if bias.shape[-1] == bias.shape[-2] > 1:
+            seen.bias = _heads(bias)
 
 
 def _heads(x: Tensor) -> Tensor:
@@ -112,57 +109,106 @@ def _heads(x: Tensor) -> Tensor:
     return x.reshape(-1, *x.shape[-3:])[0] if x.dim() > 2 else x[None]
 
 
-def attentions_of(model: nn.Module) -> dict[str, nn.Module]:
-    """Return the modules of attention that have no other inside, by name."""
-    named = {n: m for n, m in model.named_modules() if "Attention" in type(m).__name__}
-    return {
-        name: module
-        for name, module in named.items()
-        if not any(other.startswith(f"{name}.") for other in named)
-    }
+def _varies(x: Tensor) -> bool:
+    """Return whether tokens of `(..., token, channel)` differ."""
+    apart = (x - x[..., :1, :]).abs().max()
+    return bool(apart > EXACT * x.abs().max())
 
 
-class _Softmax(TorchFunctionMode):
+class _Softmax(Watch):
     """Notice what attention calls, in modules of whatever names."""
 
     found = False
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def see(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
         self.found |= func in (*SOFTMAX, *WHOLE)
-        return func(*args, **(kwargs or {}))
 
 
 def attends(model: Any) -> bool:
     """Return whether a model that reads images or sound has attention, or may have."""
     if attentions_of(model):
         return True
-    with _Softmax() as watch:
+    with _Softmax({}) as watch:
         read(model, readable(model))
     return watch.found
 
 
 def placed_in(model: Any, given: Inputs) -> list[Described]:
     """Return what attention of a small random model does with places of tokens."""
-    modules = attentions_of(model)
     passes = []
     for seed in (1, 2):
-        with _Equal(modules, seed) as watch:
+        with _Equal(model, seed) as watch:
             read(model.train().eval(), given)  # what it keeps is from other weights
         passes.append(watch.found)
-    rows: dict[Any, tuple[Described, list[str]]] = {}
-    for name, seen in passes[0].items():
-        other = passes[1][name]
-        for row in _described(model, modules[name], seen, other):
-            alike = (row.kind, row.label, row.note, row.text)
-            rows.setdefault(alike, (row, []))[1].append(name)
-    named = [names for _, names in rows.values()]
-    alone = [len(one) for one in named] == [len(passes[0])]
+    first, second = passes
+    rows = _grouped(
+        (name, row)
+        for name, seen in first.items()
+        for row in _described(model, name, seen, second[name])
+    )
+    alone = [len(names) for _, names in rows] == [len(first)]
     return [
-        replace(row, layers="all" if alone else _place(names))
-        for row, names in rows.values()
+        replace(row, layers="all" if alone else _place(names)) for row, names in rows
     ]
+
+
+def biases_in(model: Any, given: Inputs) -> list[Described]:
+    """Return the biases by position of a model of text, a row for all that are alike.
+
+    The model evaluates tokens that are all 0, and then the equal ones that are given: a
+    bias that differs depends on their content.
+    """
+    if hasattr(model, "set_attn_implementation"):
+        model.set_attn_implementation("eager")  # whose softmax is seen
+    plain, full = (_biases(one, given) for one in (_without_content(model), model))
+    found = plain or full
+    # In deeper layers tokens may be unequal; these are taken to be as the others.
+    same = found is plain and all(
+        name not in full or alike(one, full[name]) for name, one in plain.items()
+    )
+    width = getattr(model.config.get_text_config(), "hidden_size", 0)
+    rows = _grouped(
+        (name, described_bias(one, model.config, width, by_content=not same))
+        for name, one in found.items()
+    )
+    alone = len(rows) == 1
+    return [
+        replace(row, layers="all" if alone else above(names)) for row, names in rows
+    ]
+
+
+@torch.no_grad()
+def _biases(model: Any, given: Inputs) -> dict[str, Tensor]:
+    """Return the biases of all attention that sees equal tokens, by name."""
+    with _Equal(model) as watch:
+        model(**given)
+    count, found = given["input_ids"].shape[1], dict[str, Tensor]()
+    for name, seen in watch.found.items():
+        if seen.bias is not None:
+            bias = bias_of(seen.bias[..., -count:, -count:])  # without a prompt
+            found |= {} if bias is None else {name: bias}
+    return found
+
+
+def _without_content(model: Any) -> Any:
+    """Return a copy of a model whose tokens are all 0."""
+    model = copy.deepcopy(model)
+    width = model.config.get_text_config().hidden_size
+    for part in model.modules():
+        if isinstance(part, nn.Embedding) and part.embedding_dim == width:
+            part.weight.data.zero_()
+    return model
+
+
+def _grouped(
+    rows: Iterable[tuple[str, Described]],
+) -> list[tuple[Described, list[str]]]:
+    """Return each row once, with the names of all modules that have it."""
+    found: dict[Any, tuple[Described, list[str]]] = {}
+    for name, row in rows:
+        same = (row.kind, row.label, row.note, row.text)
+        found.setdefault(same, (row, []))[1].append(name)
+    return [*found.values()]
 
 
 def _place(names: list[str]) -> str:
@@ -174,9 +220,7 @@ def _place(names: list[str]) -> str:
     return f"{place}.{layers_text(tuple(sorted({*map(int, rest)})), None)}"
 
 
-def _described(
-    model: Any, module: nn.Module, seen: Seen, other: Seen
-) -> Iterator[Described]:
+def _described(model: Any, name: str, seen: Seen, other: Seen) -> Iterator[Described]:
     """Yield what one attention does, from two passes with other equal tokens."""
     states = [one for each in (seen, other) for one in (each.q, each.k)]
     turned = [one for one in states if one is not None]
@@ -186,7 +230,8 @@ def _described(
         return
     if seen.bias is None or other.bias is None:
         return
-    bias, second = bias_of(seen.bias), bias_of(other.bias)
+    module = model.get_submodule(name)
+    bias, second = bias_of(seen.bias, MASKED), bias_of(other.bias, MASKED)
     if bias is None or second is None:
         return
     by_content = not alike(bias, second)
@@ -198,22 +243,19 @@ def _described(
     yield row
 
 
-def _varies(x: Tensor) -> bool:
-    return bool((x - x[:, :1]).abs().max() > EXACT * x.abs().max())
-
-
 def convolutions_in(model: nn.Module, given: Inputs) -> list[Described]:
     """Return the convolutions of stride 1, which see the order of tokens.
 
     A row for all that have the same kernel.
     """
-    seen: dict[str, str] = {}
+    seen: dict[str, Described] = {}
 
     def keep(name: str, module: Any) -> None:
         wide = any(side > 1 for side in module.kernel_size)
         if wide and all(step == 1 for step in module.stride):
-            kernel = "x".join(map(str, module.kernel_size))
-            seen[name] = f"{kernel} of {module.groups} groups"
+            sides = "x".join(map(str, module.kernel_size))
+            kernel = {"kernel": f"{sides} of {module.groups} groups"}
+            seen[name] = Described(name, "other", kernel, note=CONVOLVED)
 
     hooks = [
         module.register_forward_hook(lambda one, *_, name=name: keep(name, one))
@@ -223,10 +265,5 @@ def convolutions_in(model: nn.Module, given: Inputs) -> list[Described]:
     read(model, given)
     for hook in hooks:
         hook.remove()
-    names: dict[str, list[str]] = {}
-    for name, kernel in seen.items():
-        names.setdefault(kernel, []).append(name)
-    return [
-        Described(_place(each), "other", {"kernel": kernel}, note=CONVOLVED)
-        for kernel, each in names.items()
-    ]
+    rows = _grouped(seen.items())
+    return [replace(row, layers=_place(names)) for row, names in rows]

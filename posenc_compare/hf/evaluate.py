@@ -20,9 +20,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from posenc_compare.errors import ConfigError, CorpusError
 from posenc_compare.hf.apply import apply, proof
+from posenc_compare.hf.candidates import geometry_of
 from posenc_compare.hf.checkpoint import sha256_of
 from posenc_compare.hf.rules import rules_for
-from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.measures.measure import (
     ByCase,
     Curve,

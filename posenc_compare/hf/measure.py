@@ -7,7 +7,7 @@ queries and keys are where both are met, whatever code made them.
 
 import inspect
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -77,22 +77,46 @@ def neutral(pair: Any) -> Any:
 
 
 class Watch(TorchFunctionMode):
-    """Follow attention modules while this is entered; hooks are removed on exit."""
+    """See the calls of torch inside some modules, while this is entered.
 
-    def __init__(self, modules: Iterable[nn.Module]) -> None:
+    `inside` has the names of the modules that are called, the innermost last.
+    """
+
+    def __init__(self, names: Mapping[nn.Module, Any]) -> None:
         super().__init__()
-        self.hooks: list[Any] = [
-            module.register_forward_pre_hook(self._begin, with_kwargs=True)
-            for module in modules
-        ]
+        self.names = names
+        self.inside: list[Any] = []
+        self.hooks: list[Any] = []
+        for one in names:
+            self.hooks += [
+                one.register_forward_pre_hook(self._begin, with_kwargs=True),
+                one.register_forward_hook(self._end, always_call=True),
+            ]
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         for hook in self.hooks:
             hook.remove()
 
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        self.see(func, args, kwargs)
+        return func(*args, **kwargs)
+
     def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        raise NotImplementedError
+        self.inside.append(self.names[module])
+        return self.enter(module, args, kwargs)
+
+    def _end(self, *_: Any) -> None:
+        self.inside.pop()
+
+    def enter(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """Return other arguments for a module, or None for those it is given."""
+
+    def see(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        """Look at a call of torch, before it is made."""
 
 
 def states_of(args: Any, kwargs: Any) -> Any:
@@ -115,26 +139,21 @@ class _Met(Watch):
         states: States | None = None,
         tokens: int = 1,
     ) -> None:
-        super().__init__(layers)
+        parts = {part for module in layers for part in module.modules()}
+        indexers = {p: -1 for p in parts if "Indexer" in type(p).__name__}
+        super().__init__({**layers, **indexers})  # which choose keys
         self.tokens = tokens
-        self.layers = layers
         self.plain = plain
         self.given = states or {}
         self.states: States = {}
-        self.inside: list[int] = []
         self.found: Products = {}
         self.scales: dict[int, float] = {}
         self.replaced: set[int] = set()
         self.tables: list[tuple[Tensor, ...]] = []
-        parts = dict.fromkeys(part for module in layers for part in module.modules())
-        indexers = [p for p in parts if "Indexer" in type(p).__name__]  # choose keys
-        for part in indexers:
-            self.hooks.append(part.register_forward_pre_hook(self._pass_over))
-        for part in (*layers, *indexers):
-            self.hooks.append(part.register_forward_hook(self._end, always_call=True))
 
-    def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        self.inside.append(self.layers[module])
+    def enter(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        if self.inside[-1] < 0:
+            return None
         own = states_of(args, kwargs)
         calls = self.states.setdefault(module, [])
         if isinstance(own, Tensor):
@@ -150,38 +169,30 @@ class _Met(Watch):
         if isinstance(tables, tuple):
             self.tables.append(tables)
         if self.plain and isinstance(tables, Tensor | tuple):
-            self.replaced.add(self.layers[module])
+            self.replaced.add(self.inside[-1])
             kwargs = {**kwargs, ROTARY: neutral(tables)}
         return args, kwargs
 
-    def _pass_over(self, *_: Any) -> None:
-        self.inside.append(-1)
-
-    def _end(self, *_: Any) -> None:
-        self.inside.pop()
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if self.inside:
-            operands = [one for one in args if isinstance(one, Tensor)]
-            operands += [kwargs[name] for name in NAMED if name in (kwargs or {})]
-            if func in ADDED:
-                operands = operands[1:]
-            if func is F.scaled_dot_product_attention:
-                named = {"query": None, "key": None, **(kwargs or {})}
-                q, k = [*operands, named["query"], named["key"]][:2]
-                self._keep(q, k)
-                if isinstance(q, Tensor) and isinstance(named.get("scale"), float):
-                    scale = named["scale"] * math.sqrt(q.shape[-1])
-                    self.scales[self.inside[-1]] = scale
-            elif func in (*PRODUCTS, *ADDED) and len(operands) == 2:
-                first, second = operands
-                if func is torch.einsum:
-                    self._keep(first, second)
-                elif first.dim() == second.dim() > 2:
-                    self._keep(first, second.transpose(-1, -2))
-        return func(*args, **(kwargs or {}))
+    def see(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        if not self.inside:
+            return
+        operands = [one for one in args if isinstance(one, Tensor)]
+        operands += [kwargs[name] for name in NAMED if name in kwargs]
+        if func in ADDED:
+            operands = operands[1:]
+        if func is F.scaled_dot_product_attention:
+            named = {"query": None, "key": None, **kwargs}
+            q, k = [*operands, named["query"], named["key"]][:2]
+            self._keep(q, k)
+            if isinstance(q, Tensor) and isinstance(named.get("scale"), float):
+                scale = named["scale"] * math.sqrt(q.shape[-1])
+                self.scales[self.inside[-1]] = scale
+        elif func in (*PRODUCTS, *ADDED) and len(operands) == 2:
+            first, second = operands
+            if func is torch.einsum:
+                self._keep(first, second)
+            elif first.dim() == second.dim() > 2:
+                self._keep(first, second.transpose(-1, -2))
 
     def _keep(self, q: Any, k: Any) -> None:
         """Keep queries and keys of the last token, if the arguments are such."""
@@ -206,23 +217,31 @@ def layers_of(model: nn.Module) -> dict[nn.Module, int]:
     Attention of a port may have any class, which inherits from one that is called
     attention, or stands where a model has its attention.
     """
-    numbered = {
-        module: (path.rpartition(".")[2], layer)
+    found = {
+        module: layer
         for path, module in model.named_modules()
-        if isinstance(layer := getattr(module, "layer_idx", None), int) and layer >= 0
+        if isinstance(layer := getattr(module, "layer_idx", None), int)
+        and layer >= 0
+        and (path.rpartition(".")[2] in PLACES or _is_attention(type(module)))
     }
-    found = {m: layer for m, (_, layer) in numbered.items() if is_attention(type(m))}
-    found |= {m: layer for m, (name, layer) in numbered.items() if name in PLACES}
-    if not found:
-        kinds = [m for m in model.modules() if type(m).__name__.endswith(KINDS)]
-        inner = [
-            m for m in kinds if not any(k is not m for k in m.modules() if k in kinds)
-        ]
-        found = {module: number for number, module in enumerate(inner)}
-    return found
+    return found or {m: i for i, m in enumerate(attentions_of(model).values())}
 
 
-def is_attention(kind: type) -> bool:
+def attentions_of(model: nn.Module) -> dict[str, nn.Module]:
+    """Return the modules that are called attention and have none inside, by name."""
+    named = {
+        name: module
+        for name, module in model.named_modules()
+        if any(kind in type(module).__name__ for kind in KINDS)
+    }
+    return {
+        name: module
+        for name, module in named.items()
+        if not any(other.startswith(f"{name}.") for other in named)
+    }
+
+
+def _is_attention(kind: type) -> bool:
     """Return whether a class, or one that it inherits from, is called attention."""
     names = [one.__name__ for one in kind.__mro__]
     return any(word in name for word in KINDS for name in names)

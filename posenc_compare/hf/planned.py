@@ -10,6 +10,7 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.hf.candidates import geometry_of
 from posenc_compare.hf.checkpoint import (
     READ,
     TOKENS,
@@ -24,7 +25,6 @@ from posenc_compare.hf.readings import mixes
 from posenc_compare.hf.retrieval import filler_of
 from posenc_compare.hf.rotary import one_rope
 from posenc_compare.hf.rules import rules_for, variants_for
-from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.records.cells import Cell
 from posenc_compare.registry import add_plugin

@@ -17,9 +17,8 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedModel, StaticCache
 
 from posenc_compare.errors import ConfigError, PosencError
-from posenc_compare.hf.candidates import length_limits
+from posenc_compare.hf.candidates import config_length, length_limits
 from posenc_compare.hf.measure import evaluating, layers_of
-from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.states import CACHES, cache_name
 
 LEAST = 8  # tokens that can be cut in half, and in quarters

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf.candidates import stated, turning
+from posenc_compare.hf.candidates import geometry_of, stated, turning
 from posenc_compare.hf.checkpoint import (
     DESCRIBED,
     configuration_in,
@@ -20,7 +20,6 @@ from posenc_compare.hf.checkpoint import (
 from posenc_compare.hf.measure import EXACT
 from posenc_compare.hf.rotary import one_rope
 from posenc_compare.hf.rules import AS_TRAINED, variants_for
-from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.records.labels import Warn
 from posenc_compare.records.record import Record
 from posenc_compare.schemes import Geometry, Variant

@@ -19,10 +19,10 @@ from transformers import DynamicCache, PreTrainedModel
 
 from posenc_compare.errors import ConfigError, CorpusError
 from posenc_compare.hf.apply import apply
+from posenc_compare.hf.candidates import geometry_of
 from posenc_compare.hf.checkpoint import sha256_of
 from posenc_compare.hf.evaluate import ROWS, Reader, loaded, window_of
 from posenc_compare.hf.needles import KINDS, choice, haystack
-from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.states import cache_name
 from posenc_compare.measures.measure import (
     Curve,

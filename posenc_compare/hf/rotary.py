@@ -17,7 +17,12 @@ from transformers import PreTrainedConfig
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.apply import PROVED, proof
-from posenc_compare.hf.candidates import candidates, length_limits, turning
+from posenc_compare.hf.candidates import (
+    candidates,
+    config_length,
+    length_limits,
+    turning,
+)
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import (
     EXACT,
@@ -30,7 +35,6 @@ from posenc_compare.hf.measure import (
     rotations,
 )
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError, check_converted
-from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.variants import Variant
 

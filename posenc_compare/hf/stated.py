@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 
-from posenc_compare.hf.candidates import length_limits
+from posenc_compare.hf.candidates import config_length, length_limits
 from posenc_compare.hf.checkpoint import reason_of
 from posenc_compare.hf.measure import (
     EXACT,
@@ -35,7 +35,6 @@ from posenc_compare.hf.readings import (
     mixes,
     packed,
 )
-from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import MOST, in_double, tiny
 
 STOCK = "transformers.models."  # modules of its classes

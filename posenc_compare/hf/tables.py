@@ -13,11 +13,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from posenc_compare.errors import PosencError
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.measure import EXACT, KINDS, states_of
+from posenc_compare.hf.measure import EXACT, Watch, attentions_of, states_of
 from posenc_compare.schemes import Geometry, Scheme, Variant
 
 SELECTED = (torch.index_select, Tensor.index_select)
@@ -26,23 +25,20 @@ SAME = 1e-6  # of states, in parts of the largest
 SINUSOIDS = ("interleaved", "concatenated", "t2t")  # layouts of `sinusoidal`
 
 
-class _Read(TorchFunctionMode):
+class _Read(Watch):
     """The weights whose consecutive rows are looked up, while this is entered.
 
     Fewer rows than `least` do not count.
     """
 
     def __init__(self, model: nn.Module, least: int) -> None:
-        super().__init__()
+        super().__init__({})
         own = [*model.named_parameters(), *model.named_buffers()]
         self.names = {one.data_ptr(): (name, one) for name, one in own if one.dim() > 1}
         self.least = least
         self.found: dict[str, tuple[Tensor, int, int]] = {}
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
+    def see(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
         if func is F.embedding:
             self._keep(args[1], args[0])
         elif func in SELECTED and args[1] == 0:
@@ -54,7 +50,6 @@ class _Read(TorchFunctionMode):
                 index = torch.arange(rows.start, rows.stop, rows.step)
             if isinstance(index, Tensor) and index.dtype == torch.long:
                 self._keep(args[0], index)
-        return out
 
     def _keep(self, table: Tensor, rows: Tensor) -> None:
         """Keep a weight of which these rows are read, if they follow each other."""
@@ -108,9 +103,8 @@ def _adds(model: Any, given: Mapping[str, Any], place: str, tables: set[str]) ->
             off = float((rows - rows[:1]).abs().max())
             differ.append(off > SAME * float(rows.abs().max()))
 
-    for module in alone.modules():
-        if any(kind in type(module).__name__ for kind in KINDS):
-            module.register_forward_pre_hook(look, with_kwargs=True)
+    for module in attentions_of(alone).values():
+        module.register_forward_pre_hook(look, with_kwargs=True)
     with torch.no_grad():
         alone(**given)
     return any(differ) or not differ
