@@ -124,8 +124,8 @@ def factor_twice() -> Any:
     return model
 
 
-def scale_of_width() -> Any:
-    model = model_of("LlamaForCausalLM")
+def scale_of_width(**more: Any) -> Any:
+    model = model_of("LlamaForCausalLM", **more)
     for layer in model.model.layers:
         layer.self_attn.scaling /= 4
     return model
@@ -141,7 +141,7 @@ def bases_exchanged() -> Any:
     return model
 
 
-def tables(change: Callable[..., Any]) -> Callable[[], Any]:
+def tables(change: Callable[..., Any], **more: Any) -> Callable[[], Any]:
     """Return a maker of a Llama whose tables come from changed angles."""
 
     def forward(self: Any, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -150,7 +150,7 @@ def tables(change: Callable[..., Any]) -> Callable[[], Any]:
         return both.cos().to(x.dtype), both.sin().to(x.dtype)
 
     kind = llama.LlamaRotaryEmbedding
-    return lambda: planted(model_of("LlamaForCausalLM"), kind, forward=forward)
+    return lambda: planted(model_of("LlamaForCausalLM", **more), kind, forward=forward)
 
 
 def rotates_the_other() -> Any:
@@ -176,6 +176,16 @@ def restarted(_: Any, given: dict[str, Any]) -> None:
 
 def counted(_: Any, given: dict[str, Any]) -> None:
     given.pop("position_ids", None)
+
+
+def of_the_first(_: Any, given: dict[str, Any]) -> None:
+    if given.get("position_ids") is not None:
+        given["position_ids"] = given["position_ids"][:1]
+
+
+def of_the_first_in_a_cache(model: Any, given: dict[str, Any]) -> None:
+    if past_of(given):
+        of_the_first(model, given)
 
 
 def counted_in_a_cache(_: Any, given: dict[str, Any]) -> None:
@@ -352,7 +362,24 @@ BUGS: dict[str, tuple[Callable[[], Any], str]] = {
     "bases of kinds of layers exchanged": (bases_exchanged, "frequencies"),
     "linear factor twice": (linear_twice, "frequencies"),
     "attention factor twice": (factor_twice, "factors"),
-    "scores divided by the width": (scale_of_width, "factors"),
+    "scores divided by the width": (scale_of_width, "scale"),
+    "scores divided by the width before a softmax": (
+        lambda: scale_of_width(**EAGER),
+        "scale",
+    ),
+    "other frequencies at later positions": (
+        tables(
+            lambda p, f, _: p * f * torch.where(p > 2000, 1.1, 1.0),
+            max_position_embeddings=4096,
+        ),
+        "rotated channels",
+    ),
+    "rotation backwards": (tables(lambda p, f, _: -p * f), "rotated channels"),
+    "positions of the first row in all": (changed(LLAMA, of_the_first), "padded"),
+    "positions of the first row in all, with a cache": (
+        changed(LLAMA, of_the_first_in_a_cache),
+        "padded cached",
+    ),
     "positions in bfloat16": (
         tables(lambda p, f, dtype: p.to(dtype).float() * f),
         "bfloat16",
@@ -407,7 +434,19 @@ REASONS = {
         "layer 0, pair 0: 0.0625 radians per position, expected 0.25"
     ),
     "attention factor twice": "layer 0: cosines and sines times 1.296, expected 1.139",
-    "positions clamped": "position 127 is evaluated as 126",
+    "positions clamped": "positions 126 and 127 give equal outputs",
+    "other frequencies at later positions": (
+        "layer 0 does not rotate by fixed frequencies up to position 4095, expected: "
+        "rotates channel 0 towards 8 in the first of 8 pairs"
+    ),
+    "rotation backwards": (
+        "layer 0 rotates backwards, expected: rotates channel 0 towards 8 in the first "
+        "of 8 pairs"
+    ),
+    "scores divided by the width before a softmax": (
+        "layer 0: scores times 0.25, expected 1"
+    ),
+    "cache unknown to layers of another class": "no layer added keys to the cache",
     "next token seen": "first at token 10 of 12",  # through two layers
 }
 
@@ -622,6 +661,10 @@ def test_rows_of_a_small_copy_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stated, "MOST", 1)
     rows = hf.check(model_of(LLAMA))
     assert {one.check for one in rows if words in one.compares} == {*stated.STATEMENTS}
+    changed = {one.check: one for one in hf.check(renamed()) if one.state == "n/a"}
+    assert {*changed} >= {*stated.STATEMENTS}
+    said = "copy of its configuration has no Uncached as in model.layers.0.self_attn"
+    assert said in changed["factors"].reason
     monkeypatch.undo()
     assert not any(words in one.compares for one in hf.check(model_of(LLAMA)))
 

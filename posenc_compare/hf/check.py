@@ -14,6 +14,7 @@ from posenc_compare.hf.places import check_converted
 from posenc_compare.hf.readings import (
     READINGS,
     Compared,
+    FaultError,
     NotApplicableError,
     Reader,
     Reading,
@@ -103,10 +104,11 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
             found.append(outcome)
         try:
             stated = Stated(model, reader.tokens, reader.causal)
+        except NotApplicableError as error:
+            return [*found, *_none_measured(str(error))]
         except Exception as error:  # whatever a model makes of a copy
             why = f"no copy of it can be made: {reason_of(error)}"
-            missing = [_missing(n, one[0], why) for n, one in STATEMENTS.items()]
-            return [*found, *missing]
+            return [*found, *_none_measured(why)]
         where = ", by a small copy of its configuration" if stated.small else ""
         for name, (compares, measure) in STATEMENTS.items():
             of_copy, measured = compares + where, partial(measure, stated)
@@ -126,12 +128,18 @@ def _outcome(
         most, bound, why = measure()
     except (NotApplicableError, ValueError, NotImplementedError) as error:
         return _missing(name, compares, str(error).partition("\n")[0])
+    except FaultError as error:
+        return Finding(name, compares, None, None, "failed", str(error))
     except Exception as error:  # a fault of the model, unless a copy was measured
         text = f"raises {reason_of(error)}"
         return Finding(name, compares, None, None, raised, text)
     if most <= bound:
         return Finding(name, compares, most, bound, "passed")
     return Finding(name, compares, most, bound, "failed", why)
+
+
+def _none_measured(why: str) -> list[Finding]:
+    return [_missing(name, one[0], why) for name, one in STATEMENTS.items()]
 
 
 def _missing(name: str, compares: str, why: str) -> Finding:

@@ -84,14 +84,19 @@ def configuration_in(place: Path, warn: Warn = warnings.warn) -> Any:
             f"{place.name}: configuration must be one that transformers reads, got "
             f"{reason}"
         ) from error
-    named = getattr(config, "auto_map", None)
-    if isinstance(named, dict) and any(kind.startswith(CODE) for kind in named):
+    if has_own_code(config):
         warn(
             f"{place}: names code of its own (auto_map), which is not run; this is "
             f"about the model type {config.model_type} of transformers; in Python, "
             f"hf.check(model) checks a loaded model"
         )
     return config
+
+
+def has_own_code(config: Any) -> bool:
+    """Return whether a configuration names code in the folder, which is never run."""
+    named = getattr(config, "auto_map", None)
+    return isinstance(named, dict) and any(kind.startswith(CODE) for kind in named)
 
 
 def _check_config(path: Path) -> None:

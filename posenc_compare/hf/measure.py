@@ -25,6 +25,7 @@ STEPS = (1, 5, 23, 101, 997)  # positions that are tried, and the last one
 LONGEST = 32  # tokens of a text that is read to reach a position
 PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum)
 ADDED = (torch.baddbmm, Tensor.baddbmm)  # to a first operand
+SOFTMAX = (F.softmax, torch.softmax, Tensor.softmax)
 NAMED = ("batch1", "batch2")  # their other operands, if they are given by name
 STATES = "hidden_states"  # what attention is given first
 SCALED = "scales queries by their position"
@@ -193,6 +194,22 @@ class _Met(Watch):
                 self._keep(first, second)
             elif first.dim() == second.dim() > 2:
                 self._keep(first, second.transpose(-1, -2))
+        elif func in SOFTMAX and self.tokens == 1 and operands:
+            self._compare(operands[0])
+
+    def _compare(self, scores: Tensor) -> None:
+        """Keep the factor of scores, which enter a softmax, if they have one."""
+        pairs = self.found.get(self.inside[-1])
+        if not pairs:
+            return
+        q, k = pairs[-1]
+        products = (q * k).sum(-1).flatten()
+        if scores.numel() != products.numel():
+            return
+        factors = scores.detach().double().cpu().flatten() / products
+        factor = factors.median()
+        if factor and ((factors / factor - 1).abs() < EXACT).all():
+            self.scales[self.inside[-1]] = float(factor) * math.sqrt(q.shape[-1])
 
     def _keep(self, q: Any, k: Any) -> None:
         """Keep queries and keys of the last token, if the arguments are such."""
@@ -482,7 +499,8 @@ def _rotation(
     )
     if _holds(made, solved):
         return made
-    return Rotation(layer, width, fault="turns queries by more than fixed frequencies")
+    fault = f"does not rotate by fixed frequencies up to position {max(moved)}"
+    return Rotation(layer, width, fault=fault)
 
 
 def _off(made: Tensor, own: Tensor) -> float:

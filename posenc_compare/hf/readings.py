@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
-from transformers import PreTrainedModel, StaticCache
+from transformers import Cache, PreTrainedModel, StaticCache
 
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.candidates import config_length, length_limits
@@ -39,6 +39,10 @@ STOCK = ("transformers.", "torch.")  # modules of classes that are no port
 
 class NotApplicableError(Exception):
     """A reading that this model does not take, and why."""
+
+
+class FaultError(Exception):
+    """What a model does wrong in a reading, if it is known without its outputs."""
 
 
 def arguments_of(model: nn.Module) -> set[str]:
@@ -176,11 +180,16 @@ class Reader:
             cache = next((one for one in made if one is not None), None)
             if cache is None:
                 raise NotApplicableError("returns no cache of keys")
+            if isinstance(cache, Cache) and not cache.get_seq_length():
+                raise FaultError("no layer added keys to the cache")
             found.append(outputs(out))
         return torch.cat(found, dim=1)
 
     def padded(self, *, left: bool) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return two texts, the first of them padded, and their mask and positions."""
+        """Return two texts, the first of them padded, and their mask and positions.
+
+        The second is as long as the first with its padding.
+        """
         if "attention_mask" not in self.arguments:
             raise NotApplicableError(NO_MASK)
         first, second = self.ids[:1], self.ids[1:]
@@ -231,18 +240,26 @@ def _static(r: Reader) -> tuple[Tensor, Tensor]:
 
 def _padded(r: Reader) -> tuple[Tensor, Tensor]:
     ids, given = r.padded(left=True)
-    return r.read(ids, **given)[0, r.quarter :], r.full[0]
+    return _real(r, ids, r.read(ids, **given), slice(r.quarter, None))
 
 
 def _padded_right(r: Reader) -> tuple[Tensor, Tensor]:
     ids, given = r.padded(left=False)
-    return r.read(ids, **given)[0, : r.tokens], r.full[0]
+    return _real(r, ids, r.read(ids, **given), slice(r.tokens))
 
 
 def _padded_cached(r: Reader) -> tuple[Tensor, Tensor]:
     ids, given = r.padded(left=True)
     parts = [r.half + r.quarter, r.tokens - r.half - 2, 1, 1]
-    return r.in_parts(ids, parts, **given)[0, r.quarter :], r.full[0]
+    return _real(r, ids, r.in_parts(ids, parts, **given), slice(r.quarter, None))
+
+
+def _real(r: Reader, ids: Tensor, made: Tensor, real: slice) -> tuple[Tensor, Tensor]:
+    """Return the outputs of both texts where the first has tokens, and of each alone.
+
+    A model that places all rows as the first is wrong in the second.
+    """
+    return made[:, real], torch.cat([r.full[:1], r.read(ids[1:])[:, real]])
 
 
 def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:

@@ -38,7 +38,7 @@ from posenc_compare.hf.readings import (
 from posenc_compare.hf.tiny import MOST, in_double, tiny
 
 STOCK = "transformers.models."  # modules of its classes
-LENGTH = 128
+LENGTH = 4096
 TEXTS = 64  # of one token each
 ONE = torch.ones((1, 1), dtype=torch.long)  # a token
 FAR = 1 << 15  # from here on bfloat16 has one number for 256 positions
@@ -62,6 +62,7 @@ class Stated:
         else:
             self.own = tiny(config, type(model))
             config = self.own.config
+            _check_small(model, self.own)
         self.config = config.get_text_config()
         limits = length_limits(self.own.config)
         # Positions in which rotations are measured, and the last one of a text beside
@@ -133,6 +134,18 @@ class Stated:
             raise NotApplicableError(NO_IDS)
 
 
+def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
+    """Refuse a small copy that lacks modules of a model, which the user has changed."""
+    kinds = {type(module) for module in small.modules()}
+    for name, module in model.named_modules():
+        if type(module) not in kinds or "forward" in vars(module):
+            raise NotApplicableError(
+                f"is large, and a small copy of its configuration has no "
+                f"{type(module).__name__} as in {name}; fewer layers and channels "
+                f"would work"
+            )
+
+
 def as_released(kind: type) -> type:
     """Return a class of transformers from a new copy of its module.
 
@@ -171,15 +184,38 @@ def _packed(s: Stated) -> Compared:
 def _rotated(s: Stated) -> Compared:
     """Compare the pairs of channels of each layer; layers that differ are counted."""
     wrong = [
-        f"layer {a.layer} {_pairing(a)}, expected: {_pairing(b)}"
+        f"layer {a.layer} {_pairing(a, b)}, expected: {_pairing(b)}"
         for a, b in zip(s.rotations, s.sought, strict=True)
         if (a.pairs, a.fault, a.width) != (b.pairs, b.fault, b.width)
     ]
     return float(len(wrong)), 0.0, wrong[0] if wrong else ""
 
 
-def _pairing(one: Rotation) -> str:
+def _factors(s: Stated) -> Compared:
+    return _relative(s, "factor", "cosines and sines")
+
+
+def _scale(s: Stated) -> Compared:
+    return _relative(s, "scale", "scores")
+
+
+def _relative(s: Stated, name: str, what: str) -> Compared:
+    """Compare a factor of each layer where it can be measured in both."""
+    found = []
+    for one, other in zip(s.rotations, s.sought, strict=True):
+        made, wanted = getattr(one, name), getattr(other, name)
+        if made is not None and wanted:
+            why = f"layer {one.layer}: {what} times {made:.4g}, expected {wanted:.4g}"
+            found.append((abs(made / wanted - 1), why))
+    if not found:
+        raise NotApplicableError(f"the factor of {what} cannot be measured")
+    return _largest(found)
+
+
+def _pairing(one: Rotation, wanted: Rotation | None = None) -> str:
     """Return what a layer rotates, in words."""
+    if wanted and one.pairs and one.pairs == tuple(p[::-1] for p in wanted.pairs):
+        return "rotates backwards"
     if one.fault or not one.pairs:
         return one.fault or "rotates nothing by position_ids"
     (first, second), count = one.pairs[0], len(one.pairs)
@@ -213,22 +249,6 @@ def _ratio(one: Rotation, own: Rotation) -> tuple[float, str]:
     return float(off.max()), f"{why}expected {wanted[pair]:.6g}"
 
 
-def _factors(s: Stated) -> Compared:
-    """Compare the factors of cosines and sines, and of scores."""
-    found = []
-    for one, other in zip(s.rotations, s.sought, strict=True):
-        for what, a, b in (
-            ("cosines and sines", one.factor, other.factor),
-            ("scores", one.scale, other.scale),
-        ):
-            if a is not None and b:
-                why = f"layer {one.layer}: {what} times {a:.4g}, expected {b:.4g}"
-                found.append((abs(a / b - 1), why))
-    if not found:
-        raise NotApplicableError("no factor can be measured")
-    return _largest(found)
-
-
 def _length(s: Stated) -> Compared:
     """Compare the last position with the one before, if such steps matter at all."""
     r = s.reader
@@ -248,7 +268,7 @@ def _length(s: Stated) -> Compared:
         return 1.0, 0.0, f"raises {reason_of(error)}"
     near, still = read(r.start, r.start + 1), read(r.start, r.start)
     unmoved = torch.equal(made, same) and not torch.equal(near, still)
-    return float(unmoved), 0.0, f"position {last} is evaluated as {last - 1}"
+    return float(unmoved), 0.0, f"positions {last - 1} and {last} give equal outputs"
 
 
 def _bfloat16(s: Stated) -> Compared:
@@ -297,7 +317,8 @@ STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "packed by ids": ("two documents in one row, position ids restart", _packed),
     "rotated channels": ("pairs of channels, as in its class", _rotated),
     "frequencies": ("frequencies of its class", _frequencies),
-    "factors": ("factors of cosines and scores of its class", _factors),
+    "factors": ("factor of cosines and sines of its class", _factors),
+    "scale": ("factor of scores of its class", _scale),
     "length": ("the last position of the configuration", _length),
     "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),
 }
