@@ -278,7 +278,9 @@ def frequencies(config: Any) -> tuple[Tensor, float]:
     return made.inv_freq.double(), made.attention_scaling
 
 
-@pytest.mark.parametrize("rule", ["as trained", "pi", "ntk", "yarn", "llama3"])
+@pytest.mark.parametrize(
+    "rule", ["as trained", "pi", "ntk", "ntk_by_parts", "yarn", "llama3"]
+)
 def test_rope_parameters_rotate_as_the_scheme(place: Path, rule: str) -> None:
     aim = target(str(place), 4 * TRAINED)
     config = transformers.AutoConfig.from_pretrained(place)
@@ -288,7 +290,7 @@ def test_rope_parameters_rotate_as_the_scheme(place: Path, rule: str) -> None:
     found = scheme.angles(torch.tensor([1]))[0]
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
     assert scheme.attention_factor == pytest.approx(factor)
-    assert aim.rope_parameters("ntk_by_parts") is None
+    assert aim.rope_parameters("longrope") is None
 
 
 def test_rope_parameters_keep_a_stated_fraction(tmp_path: Path) -> None:
@@ -408,6 +410,7 @@ def test_code_in_a_folder_that_is_not_run_has_one_line(
         assert done.returncode == 0, done.stderr
         assert done.stderr.startswith(line)
         assert done.stderr.count("auto_map") == 1
+        assert ("(auto_map)" in done.stdout) == (command in ("check", "describe"))
     path.write_text(
         json.dumps({**stated, "auto_map": {"AutoTokenizer": ["own", None]}})
     )
@@ -432,11 +435,13 @@ def test_without_evidence_scalings_are_listed_and_none_is_chosen(
     rules = {row["rule"]: row for row in found["rules"]}
     assert rules["pi"]["rope_parameters"]["rope_type"] == "linear"
     assert rules["yarn"]["rope_parameters"]["factor"] == 4
-    assert rules["ntk_by_parts"]["rope_parameters"] is None
+    ramp = {"low_freq_factor": 1.0, "high_freq_factor": 32.0}  # of llama3, to 4
+    assert rules["ntk_by_parts"]["rope_parameters"].items() >= ramp.items()
+    assert rules["longrope"]["rope_parameters"] is None
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     for rule, row in rules.items():
         assert f"scaling={rule}" in row["scheme"]
-        if rule not in ("ntk", "ntk_by_parts", "longrope"):
+        if rule not in ("ntk", "longrope"):
             kind = row["rope_parameters"]["rope_type"]
             assert any(line.startswith(f"{rule} {kind} 10000 4") for line in lines)
 
@@ -479,12 +484,15 @@ def test_the_command_recommends_with_evidence(
     for name in ("rule", "scheme", "factor", "rope_parameters"):
         assert found[name] is None  # nothing to copy where nothing differs
     assert found["max_position_embeddings"] is None
-    assert {row["rule"] for row in found["rules"]} == {"as trained", "pi"}
+    rows = {row["rule"]: row for row in found["rules"]}
+    assert {*rows} == {"as trained", "pi"}
+    assert "rope_parameters" not in rows["as trained"]
+    assert rows["pi"]["rope_parameters"]["rope_type"] == "linear"
     assert found["reasons"][1] == "evidence at factor 2, 4096 tokens need 4"
     assert found["reasons"][2] == "found: 2 seeds, 6 are needed"
     done = posenc("hf", "recommend", place, *given)
     assert done.returncode == 0
-    for line in ("verdict not tested, too few seeds:", "base 10000.0"):
+    for line in ("verdict not tested, too few seeds:", "base 10000.0", "pi linear 1"):
         assert line in " ".join(done.stdout.split())
     top = done.stdout.partition("evidence: ")[0]
     assert not any(word in top for word in ("factor", "null", "max_position", '"'))

@@ -26,7 +26,9 @@ Model = Annotated[
     str,
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
-NO_SUCH = "none that this model reads in transformers"
+NO_SUCH = "none known for it in transformers"
+PRIOR = "docs/which-one.md, under Extending a model, says what published models use"
+OWN_CODE = "the folder's own code (auto_map) is not run"
 STATED = ("rope_type", "rope_theta", "factor")  # of rope_parameters, a column each
 BITS = ("bits beyond", "bits within")
 EXECUTION = ("device", "workers", "threads", "timeout")  # options of `evaluate`
@@ -151,7 +153,9 @@ def recommend(
     choice = _choice(aim, rule, verdict)
     if format == Format.json:
         of = {"about": found.about, "another": another, "reasons": found.reasons}
-        print(json.dumps({**choice, **of, "rules": found.rows}, indent=2))
+        more = {row["rule"]: row for row in _scalings(aim)}
+        rows = [{**row, **more.get(str(row["rule"]), {})} for row in found.rows]
+        print(json.dumps({**choice, **of, "rules": rows}, indent=2))
         return
     if within:
         tell(f"{model}, {length} tokens: {verdict}")
@@ -170,7 +174,8 @@ def recommend(
     for line in found.reasons:
         say(line)
     if not rule:
-        say("run it without --evidence to list the parameters of each rule")
+        _show_scalings("what to set for each rule", aim, format)
+        say(PRIOR)
 
 
 def _choice(aim: "Target", rule: str, verdict: str) -> dict[str, Any]:
@@ -223,27 +228,39 @@ def _print_scalings(model: str, aim: "Target", format: Format) -> None:
         how += f"; `{command}` records it"
     except PosencError as error:
         how += f", which cannot be recorded: {error}"
-    given = {rule: aim.rope_parameters(rule) for rule in aim.rules}
     if format == Format.json:
-        size = {"max_position_embeddings": aim.length}
-        rows = [
-            {"rule": rule, "scheme": aim.variant(rule).label, "rope_parameters": one}
-            for rule, one in given.items()
-        ]
-        none = dict.fromkeys(("scheme", "rope_parameters", "about", "factor", *size))
-        found = {"rule": None, "verdict": how, **none, "base": aim.base}
-        every = [{**row, **size} for row in rows]
+        every = _scalings(aim)
+        none = dict.fromkeys(("about", "factor", *every[0]))
+        found = {**none, "verdict": how, "base": aim.base}
         print(json.dumps({**found, "reasons": [], "rules": every}, indent=2))
         return
+    _show_scalings(f"{Path(model).resolve().name}, {aim.title}", aim, format)
+    say(how)
+
+
+def _scalings(aim: "Target") -> list[dict[str, Any]]:
+    """Return what each scaling would be."""
+    return [
+        {
+            "rule": rule,
+            "scheme": aim.variant(rule).label,
+            "rope_parameters": aim.rope_parameters(rule),
+            "max_position_embeddings": aim.length,
+        }
+        for rule in aim.rules
+    ]
+
+
+def _show_scalings(title: str, aim: "Target", format: Format) -> None:
     head, body = ["rule", *STATED, "other rope_parameters"], []
-    for rule, one in given.items():
-        values = {name: _text(value) for name, value in (one or {}).items()}
+    for row in _scalings(aim):
+        one = row["rope_parameters"] or {}
+        values = {name: _text(value) for name, value in one.items()}
         stated = [values.pop(name, "") for name in STATED]
         rest = ", ".join(f"{name} {value}" for name, value in values.items())
-        body.append([rule, *stated, rest if one else NO_SUCH])
-    show(f"{Path(model).resolve().name}, {aim.title}", head, body, format)
+        body.append([row["rule"], *stated, rest if one else NO_SUCH])
+    show(title, head, body, format)
     say(f"with each of them, max_position_embeddings must be {aim.length}")
-    say(how)
 
 
 def _text(value: object) -> str:
@@ -270,10 +287,16 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     the scheme that was identified; 'logits off by' compares their logits. `--format
     json` also lists the frequencies.
     """
-    from posenc_compare.hf.checkpoint import DESCRIBED, configuration_in, local_place
+    from posenc_compare.hf.checkpoint import (
+        DESCRIBED,
+        configuration_in,
+        has_own_code,
+        local_place,
+    )
     from posenc_compare.hf.describe import describe as described
 
-    found = described(configuration_in(local_place(model, DESCRIBED), say))
+    config = configuration_in(local_place(model, DESCRIBED), say)
+    found, unread = described(config), [OWN_CODE] if has_own_code(config) else []
     exact = format is Format.json
     rows = [
         {
@@ -285,7 +308,7 @@ def describe(model: Model, format: Formats = Format.table) -> int:
             "options": one.variant and one.variant.options,
             "off by": one.off,
             "logits off by": one.logits_off,
-            "note": one.note,
+            "note": "; ".join(filter(None, [*unread, one.note])),
         }
         for one in found
     ]
@@ -322,8 +345,15 @@ def check(
 
     from transformers.utils.logging import disable_progress_bar
 
+    from posenc_compare.hf.check import Finding
     from posenc_compare.hf.check import check as checked
-    from posenc_compare.hf.checkpoint import READ, configuration_in, load, local_place
+    from posenc_compare.hf.checkpoint import (
+        READ,
+        configuration_in,
+        has_own_code,
+        load,
+        local_place,
+    )
     from posenc_compare.hf.readings import tokens_of
 
     disable_progress_bar()  # of the weights that are loaded
@@ -333,6 +363,11 @@ def check(
     if unread:
         say(f"{model}: {len(unread)} weights are not read, the first is {unread[0]}")
     found = checked(loaded, tokens)
+    if has_own_code(config):
+        what = f"all below: {type(loaded).__name__} of transformers"
+        found.insert(
+            0, Finding("code of the folder", what, None, None, "n/a", OWN_CODE)
+        )
     count = tokens_of(config.get_text_config(), tokens)
     exact = format in NUMBERS
     rows = [asdict(one) for one in found]

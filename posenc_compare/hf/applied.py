@@ -97,6 +97,8 @@ class Applied:
             self.places = list(places)
             made = _made(scheme, model, self.places, length)
         self.schemes = made  # of the chosen layers, in their order
+        label = scheme.label if isinstance(scheme, Variant) else scheme
+        self.label = label if isinstance(label, str) else label.name
         self._check_schemes()
         self.before: str = model.config._attn_implementation or "eager"
         model.set_attn_implementation(NAME)
@@ -145,14 +147,15 @@ class Applied:
         """Return what was put where.
 
         Returns:
-            `scheme`, its name; `layers`, their numbers; `hooks` at which it acts;
-            `rotary`, kept or neutral; `cache`, what the cache holds; `parameters`, how
-            many the scheme has.
+            `scheme`, the label that was given, or the name of a scheme that was built;
+            `layers`, their numbers; `hooks` at which it acts; `rotary`, kept or
+            neutral; `cache`, what the cache holds; `parameters`, how many the scheme
+            has.
         """
         first = self.schemes[0]
         own = dict.fromkeys(self.schemes)
         return {
-            "scheme": first.name,
+            "scheme": self.label,
             "layers": [place.layer for place in self.places],
             "hooks": [hook for hook in HOOKS if first.acts_at(hook)],
             "rotary": "kept" if self.keep_rotary else "neutral",

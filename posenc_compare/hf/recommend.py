@@ -26,9 +26,18 @@ from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.validate import check_whole
 
 # By rule: `rope_type` in transformers, and the parameters that a configuration states.
-TYPES = {"pi": "linear", "yarn": "yarn", "llama3": "llama3", AS_TRAINED: "default"}
+TYPES = {
+    "pi": "linear",
+    "ntk_by_parts": "llama3",
+    "yarn": "yarn",
+    "llama3": "llama3",
+    AS_TRAINED: "default",
+}
 SHARE = "partial_rotary_factor"  # which the configuration states, or does not
-LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+MORE = {  # rotations within the trained length, between which pairs are scaled in part
+    "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    "ntk_by_parts": {"low_freq_factor": 1.0, "high_freq_factor": 32.0},
+}
 
 
 @dataclass(frozen=True)
@@ -105,9 +114,9 @@ class Target:
         shares = [one[SHARE] for one in stated(self.config) if one.get(SHARE)]
         if shares:
             found[SHARE] = shares[0]
-        if rule in ("yarn", "llama3"):
+        if rule in ("ntk_by_parts", "yarn", "llama3"):
             found["original_max_position_embeddings"] = self.geometry.length
-        found |= LLAMA3 if rule == "llama3" else {}
+        found |= MORE.get(rule, {})
         return found if self._gives(found, variant) else None
 
     def _gives(self, parameters: dict[str, Any], variant: Variant) -> bool:
