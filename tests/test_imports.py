@@ -26,8 +26,7 @@ ROOMS = {
         "check": "attention schemes",
         # Alone imports transformers:
         "hf": "attention measures records run schemes settings tasks train",
-        "reproduce": "records settings show stats",
-        "cli": "check hf measures records reproduce run schemes settings show stats",
+        "cli": "check hf measures records run schemes settings show stats",
     }.items()
 }
 # Files beside the rooms: all rooms may import them but the last two, and they import no

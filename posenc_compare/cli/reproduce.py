@@ -40,19 +40,14 @@ def reproduce(
 
     The training runs of a ranking take minutes to hours.
     """
+    from posenc_compare.show.published_orders import ORDERS
+
     if not names:
-        return _list(format)
+        body = [[name, order.says, order.source] for name, order in ORDERS.items()]
+        show("Published rankings", ["name", "says", "source"], body, format)
+        return 0
     with configured(options, ALLOWED) as chosen:
         return _orders(names, out, format, {"preset": "standard", **chosen})
-
-
-def _list(format: str) -> int:
-    """Print the rankings that can be trained."""
-    from posenc_compare.reproduce.published_orders import ORDERS
-
-    body = [[name, order.says, order.source] for name, order in ORDERS.items()]
-    show("Published rankings", ["name", "says", "source"], body, format)
-    return 0
 
 
 def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
@@ -64,9 +59,9 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
     from posenc_compare.records.labels import without_settings
     from posenc_compare.records.record import Record
     from posenc_compare.records.store import Store
-    from posenc_compare.reproduce.orders import order_table, outcomes
-    from posenc_compare.reproduce.published_orders import ORDERS
     from posenc_compare.run.comparison import plan_comparison
+    from posenc_compare.show.orders import order_table, outcomes
+    from posenc_compare.show.published_orders import ORDERS
 
     wanted = [*ORDERS] if names == "all" else names.replace(" ", "").split(",")
     for name in wanted:
