@@ -19,10 +19,10 @@ ROOMS = {
         "attention": "schemes",
         "records": "settings",
         "tasks": "settings",
-        "train": "attention records schemes settings tasks",
+        "train": "attention schemes settings tasks",
         "measures": "attention records schemes settings tasks train",
         "show": "records settings stats",
-        "run": "attention measures records schemes settings show tasks train",
+        "run": "measures records settings show tasks train",
         "check": "attention schemes",
         # Alone imports transformers:
         "hf": "attention measures records run schemes settings tasks train",

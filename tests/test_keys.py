@@ -21,7 +21,6 @@ from posenc_compare.settings.training import Training
 from posenc_compare.source import closure
 from posenc_compare.source import files as sources
 from posenc_compare.source import plugin as plugin_source
-from posenc_compare.source.own_code import own_code
 from posenc_compare.variants import Variant
 
 Keys = Callable[[Path], dict[str, str]]
@@ -711,9 +710,7 @@ def test_modules_of_a_package_count_with_all_that_they_import(
         (top / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path / place))
     registered("posenc_test_pack.entry")
-    counted = {
-        str(path.relative_to(top)) for path in own_code(SCHEMES.entry(ONE)).files
-    }
+    counted = {str(path.relative_to(top)) for path in SCHEMES.entry(ONE).own_code.files}
     assert counted == {*files} - {"unused.py"}
 
 
@@ -776,7 +773,7 @@ def test_every_built_in_thing_has_code_of_its_own_alone() -> None:
     for registry in (SCHEMES, MEASURES, TASKS):
         for name, entry in registry.entries().items():
             if entry.path and entry.module.startswith("posenc_compare."):
-                code = own_code(entry)
+                code = entry.own_code
                 if registry.owns(entry.module):  # plugins name it by either
                     names = entry.definition.lower(), entry.path.stem
                     assert len({name.replace("_", "") for name in names}) == 1

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc_compare.errors import ConfigError, PluginError
+from posenc_compare.measures.trial import misspelt, try_options
 from posenc_compare.records.cells import Cell, cell_of
 from posenc_compare.records.record import Spec, parse
 from posenc_compare.run.comparison import plan_comparison
-from posenc_compare.run.trial import misspelt, try_options
 from posenc_compare.schemes import SCHEMES, Geometry, Variant, create, parse_variants
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training

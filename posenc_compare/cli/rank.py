@@ -220,12 +220,12 @@ def _write(
 
     Then the names of these files are printed after those `written` before.
     """
-    from posenc_compare.records.files import write_file
     from posenc_compare.show.differences import baseline_tables
     from posenc_compare.show.format import as_csv
     from posenc_compare.show.frame import cell_table
     from posenc_compare.show.plots.rank import rank_plot
     from posenc_compare.show.report import Plate, report_html
+    from posenc_compare.validate import write_file
 
     plates = []
     for label in placed:

@@ -17,9 +17,8 @@ from typing import Any
 
 from posenc_compare.errors import StoreError
 from posenc_compare.records.archive import ARCHIVE, pack_records, read_packed
-from posenc_compare.records.files import write_file
 from posenc_compare.settings.canonical import Body, canonical, parse_strictly, spec_key
-from posenc_compare.validate import check_folder, read_regular
+from posenc_compare.validate import check_folder, read_regular, write_file
 
 SCHEMA = 3
 RECORD_BYTES = 1 << 24  # the arrays of a wide probe take a few million

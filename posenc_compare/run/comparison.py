@@ -284,11 +284,10 @@ def _try_schemes(
 ) -> list[str]:
     """Refuse what a scheme refuses, and return a line for each that does nothing."""
     if all(
-        SCHEMES.owns(SCHEMES.entry(variant.name).module) and not variant.options
-        for variant in variants
+        SCHEMES.entry(variant.name).ours and not variant.options for variant in variants
     ):
         return []  # and torch need not be imported
-    from posenc_compare.run.trial import misspelt, try_options
+    from posenc_compare.measures.trial import misspelt, try_options
 
     try_options(variants, settings.used_by(measures))
     return list(misspelt(variants))

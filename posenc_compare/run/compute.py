@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from posenc_compare.attention.ids import check_placed
 from posenc_compare.errors import (
     ConfigError,
     CorpusError,
@@ -26,6 +25,7 @@ from posenc_compare.errors import (
     PosencError,
     ShapeError,
     UndefinedPositionError,
+    UnfitError,
 )
 from posenc_compare.measures.codes import code_of
 from posenc_compare.measures.measure import Measure, Row
@@ -37,17 +37,13 @@ from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.run.memory import out_of_memory
 from posenc_compare.run.provenance import provenance
-from posenc_compare.schemes import check_axes
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.tasks.corpus import load_corpus
-from posenc_compare.train.decoder import check_causal
 from posenc_compare.train.progress import Progress
 from posenc_compare.variants import Variant
 
 FRAMES = 20  # calls of a traceback that a record keeps
 HALF = ("bfloat16", "float16")  # where overflow is a finding
-BUILDING = {Variant.build.__code__, check_axes.__code__, check_causal.__code__}
-BUILDING |= {check_placed.__code__}
 
 
 def compute(cell: Cell, progress: Progress) -> Record:
@@ -202,7 +198,7 @@ def _refuses(problem: PosencError) -> bool:
     It does while the scheme is built, and of a position that the scheme does not
     define. A scheme that raises anything else later has failed.
     """
-    if isinstance(problem, UndefinedPositionError):
+    if isinstance(problem, UndefinedPositionError | UnfitError):
         return True
     if isinstance(problem.__cause__, UndefinedPositionError):
         return True
@@ -211,7 +207,7 @@ def _refuses(problem: PosencError) -> bool:
         return calls[-1] is code_of.__code__
     if isinstance(problem, CorpusError | HookError):
         return False
-    building = not BUILDING.isdisjoint(calls)
+    building = Variant.build.__code__ in calls
     return building and isinstance(problem, ConfigError | ShapeError)
 
 

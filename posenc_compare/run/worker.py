@@ -221,6 +221,5 @@ def _code_changed(request: Body) -> Body:
 def _files(cell: "Cell") -> set[str]:
     """Return the files of plugins whose code is in the key of a cell."""
     from posenc_compare.records.cells import plugins_of
-    from posenc_compare.source.own_code import own_code
 
-    return {str(file) for one in plugins_of(cell) for file in own_code(one).files}
+    return {str(file) for one in plugins_of(cell) for file in one.own_code.files}

@@ -3,7 +3,7 @@
 Keys hold no hash of the code that the package shares; `NUMBERS` identifies that code.
 So an edit of shared code, in a clone or an installed copy, must change the keys. Files
 are compared with the checked-out commit, or with the RECORD of the wheel. If there is
-neither, nothing is added. `own_code` covers the files of schemes, measures and tasks.
+neither, nothing is added. `built_in` covers the files of schemes, measures and tasks.
 Layout, comments, docstrings, error messages and places of files make no difference. An
 import of a name of this package counts by the definition of that name.
 """
