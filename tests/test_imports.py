@@ -26,7 +26,7 @@ ROOMS = {
         "check": "attention schemes",
         # Alone imports transformers:
         "hf": "attention measures records run schemes settings tasks train",
-        "cli": "check hf measures records run schemes settings show stats",
+        "cli": "check hf measures records run schemes settings show",
     }.items()
 }
 # Files beside the rooms: all rooms may import them but the last two, and they import no

@@ -20,14 +20,13 @@ from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.records.cells import Cell, setting_of
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import Warn, sound
-from posenc_compare.records.reuse import copy_records, find_records
 from posenc_compare.records.sanitize import one_line
-from posenc_compare.records.store import Store
+from posenc_compare.records.store import Store, copy_records, find_records
 from posenc_compare.records.trackers import Tracker, track_record, tracker_of
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin, importing
 from posenc_compare.run.choices import Settings, settle
 from posenc_compare.run.cluster import check_engine, workers_of
-from posenc_compare.run.machine import fit_to_machine
+from posenc_compare.run.devices import fit_to_machine
 from posenc_compare.run.plan import axes_of, in_shard, missing, plan, shuffle_cells
 from posenc_compare.run.scheduler import Event, Listener, Scheduler
 from posenc_compare.settings.probe import ProbeSetting
@@ -344,17 +343,11 @@ def _unread_settings(
     choices: Iterable[str], used: list[ProbeSetting | Training]
 ) -> list[str]:
     """Return a line on the settings that no chosen measure reads, if there are any."""
-    trains, probes = (
-        any(isinstance(one, kind) for one in used) for kind in (Training, ProbeSetting)
-    )
-    unread = [
-        name
-        for name in choices
-        if name not in READ_BY_ALL and not (probes if name in PROBED else trains)
-    ]
-    if not unread:
-        return []
-    return [f"not used: {', '.join(unread)}; read by no chosen measure"]
+    kinds = {*map(type, used)}
+    others = [name for name in choices if name not in READ_BY_ALL]
+    readers = {name: ProbeSetting if name in PROBED else Training for name in others}
+    unread = ", ".join(name for name, kind in readers.items() if kind not in kinds)
+    return [f"not used: {unread}; read by no chosen measure"] if unread else []
 
 
 def _check_looks_back(measures: list[str], settings: Settings) -> None:

@@ -28,7 +28,7 @@ from support.processes import children, gone_within, wait_for
 from posenc_compare.records.store import SCHEMA, Store
 from posenc_compare.run import worker
 from posenc_compare.run.compute import compute
-from posenc_compare.run.machine import fit_to_machine
+from posenc_compare.run.devices import fit_to_machine
 from posenc_compare.run.scheduler import Scheduler
 from posenc_compare.run.workers import Pool
 from posenc_compare.settings.table import Work
