@@ -18,7 +18,6 @@ from posenc_compare.records.cells import Cell, entries_of
 from posenc_compare.registry import MEASURES, SCHEMES, TASKS
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
-from posenc_compare.source import closure
 from posenc_compare.source import files as sources
 from posenc_compare.source import plugin as plugin_source
 from posenc_compare.variants import Variant
@@ -356,6 +355,17 @@ def plugin(
 
 def key_of(scheme: str) -> str:
     return Cell(Variant(scheme), "smoothness", ProbeSetting(), 1).key()
+
+
+def test_no_key_of_a_plugin_says_which_shared_files_there_are(
+    plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin(PLUGIN)
+    before, named = key_of(ONE), plugin_source._built_ins
+    more = ["posenc_compare.errors"]
+    monkeypatch.setattr(plugin_source, "_built_ins", lambda words: named(words) + more)
+    sources.forget()
+    assert key_of(ONE) == before
 
 
 @pytest.mark.parametrize("name", PLUGIN_EDITS)
@@ -731,9 +741,9 @@ def test_installed_packages_do_not_count(
     (tmp_path / "target" / "other-1.dist-info").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "site-packages")
     path = tmp_path / place
-    monkeypatch.setattr(closure, "file_of", lambda name: path)
+    monkeypatch.setattr(plugin_source, "file_of", lambda name: path)
     sources.forget()
-    assert closure.is_own(path.stem, frozenset()) is counts
+    assert plugin_source.is_own(path.stem, frozenset()) is counts
     sources.forget()
 
 

@@ -36,6 +36,7 @@ from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import Work
 from posenc_compare.settings.training import Training
+from posenc_compare.source import edits
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
 
@@ -343,7 +344,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(tmp_path, "init")
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-m", "Begin")
-    monkeypatch.setattr(module, "PACKAGE", tmp_path / "package")
+    for place in (module, edits):
+        monkeypatch.setattr(place, "PACKAGE", tmp_path / "package")
     return tmp_path
 
 
