@@ -93,11 +93,10 @@ class Registry:
             importlib.import_module(f"{self.package}.{file.stem}")
         return [e for _, e in sorted(self._known.items()) if e.ours]
 
-    def listed(self, *, plugins: bool = True) -> dict[str, tuple[dict[str, Any], str]]:
+    def listed(self) -> dict[str, tuple[dict[str, Any], str]]:
         """Return facts and summary of each thing by name, sorted; import only plugins.
 
         Built-in things are read from the source: summaries, and facts with constants.
-        If `plugins` is false, only these are returned.
         """
         found: dict[str, tuple[dict[str, Any], str]] = {}
         for file in self._files:
@@ -113,13 +112,12 @@ class Registry:
                                 if isinstance(one.value, ast.Constant)
                             }
                             found[name] = facts, _summary(ast.get_docstring(made))
-        for name in self._points if plugins else ():
+        for name in self._points:
             self._find(name)
         others = {n: e for n, e in self._known.items() if not e.ours}
         if found.keys() & others.keys():
             self.built_in()  # refuses names declared twice
-        if plugins:
-            found |= {name: (e.facts, e.summary) for name, e in others.items()}
+        found |= {name: (e.facts, e.summary) for name, e in others.items()}
         return dict(sorted(found.items()))
 
     def owns(self, module: str) -> bool:

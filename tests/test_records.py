@@ -24,10 +24,9 @@ from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
 from posenc_compare.run import provenance as module
 from posenc_compare.run import workers
-from posenc_compare.run.choices import Settings
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.compute import compute
-from posenc_compare.run.plan import in_shard, plan, shuffle_cells
+from posenc_compare.run.plan import Settings, in_shard, plan, shuffle_cells
 from posenc_compare.run.provenance import provenance
 from posenc_compare.run.scheduler import Scheduler
 from posenc_compare.run.workers import Pool

@@ -24,10 +24,17 @@ from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store, copy_records, find_records
 from posenc_compare.records.trackers import Tracker, track_record, tracker_of
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin, importing
-from posenc_compare.run.choices import Settings, settle
-from posenc_compare.run.cluster import check_engine, workers_of
+from posenc_compare.run.cluster import workers_of
 from posenc_compare.run.devices import fit_to_machine
-from posenc_compare.run.plan import axes_of, in_shard, missing, plan, shuffle_cells
+from posenc_compare.run.plan import (
+    Settings,
+    axes_of,
+    in_shard,
+    missing,
+    plan,
+    settle,
+    shuffle_cells,
+)
 from posenc_compare.run.scheduler import Event, Listener, Scheduler
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import TABLE, Choices, Work, with_arguments_of
@@ -69,7 +76,7 @@ class Comparison:
 
     def find_copies(self, store: Store) -> dict[str, Store]:
         """Return by key who holds a record that a run would copy."""
-        folders = self.work.folders()
+        folders = self.work.folders
         return find_records(self.missing(store), folders) if folders else {}
 
     def compute(
@@ -152,7 +159,6 @@ def plan_comparison(
         )
     own = {one.name for one in fields(Work)}
     work = Work(**{name: choices.pop(name) for name in own & choices.keys()})
-    check_engine(work)
     forget()  # source may have changed since the last plan
     for plugin in plugins:
         add_plugin(str(plugin))
@@ -162,7 +168,6 @@ def plan_comparison(
     _check_files(variants, names)
     planned = plan(variants, names, settings, work.threads)
     cells = in_shard(planned, work.shard)
-    work.folders()  # refuses what contradicts it
     keys = {cell.key() for cell in cells}
     others = [] if work.statuses() else [c for c in planned if c.key() not in keys]
     work = fit_to_machine(work, planned)

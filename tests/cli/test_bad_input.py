@@ -14,9 +14,8 @@ from support.filesystem import within
 from support.records import curve, record, stored
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.run.choices import Settings
 from posenc_compare.run.compute import compute
-from posenc_compare.run.plan import plan
+from posenc_compare.run.plan import Settings, plan
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
