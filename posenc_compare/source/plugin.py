@@ -25,8 +25,8 @@ from posenc_compare.source.edits import PACKAGE
 from posenc_compare.source.files import (
     OURS,
     PLUGIN,
+    bindings,
     file_of,
-    imported_from,
     read,
     source_cache,
     tree_of,
@@ -153,16 +153,12 @@ def _statements_of(path: Path) -> list[ast.stmt]:
 
 def _imports(node: ast.AST, place: Place) -> list[tuple[str, str]]:
     """Return the names that an import in a file binds, and what they stand for."""
-    match node:
-        case ast.ImportFrom(names=names):
-            package, path = place
-            if path.stem != "__init__":
-                package = package.rpartition(".")[0]
-            origin = imported_from(node, package)
-            return [(n.asname or n.name, f"{origin}.{n.name}") for n in names]
-        case ast.Import(names=names):
-            return [(n.asname or n.name.split(".")[0], n.name) for n in names]
-    return []
+    module, path = place
+    package = module if path.stem == "__init__" else module.rpartition(".")[0]
+    found = bindings(node, package)
+    return [
+        (name, f"{origin}.{part}" if part else origin) for name, origin, part in found
+    ]
 
 
 def _within(name: str) -> list[str]:
