@@ -8,14 +8,14 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc_compare.cli.check import checked, schemes_in
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import progress, say, say_stopped, show_tables
-from posenc_compare.cli.options import with_options
+from posenc_compare.cli.options import OnPaper, with_options
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.settings.canonical import Body
@@ -45,9 +45,7 @@ def rank(
             help="Schemes, as in run --schemes, or a Python file that registers some."
         ),
     ],
-    format: Annotated[
-        Literal["table", "md", "tex"], typer.Option(help="Format of stdout.")
-    ] = "table",
+    format: OnPaper = "table",
     **options: Any,
 ) -> int:
     """Rank your own scheme among the built-in ones.

@@ -1,13 +1,13 @@
 """The command that trains published rankings again."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import progress, say, show, show_tables
-from posenc_compare.cli.options import WORK, with_options
+from posenc_compare.cli.options import WORK, OnPaper, with_options
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import Work
 from posenc_compare.validate import check_choice
@@ -28,9 +28,7 @@ ALLOWED = {"preset", "seeds", "steps", *Work.__dataclass_fields__}
 )
 def reproduce(
     names: Names = "",
-    format: Annotated[
-        Literal["table", "md", "tex"], typer.Option(help="Format of stdout.")
-    ] = "table",
+    format: OnPaper = "table",
     out: Annotated[
         Path, typer.Option(help="Folder for records; those in it are not recomputed.")
     ] = Path("runs/reproduce"),
