@@ -26,6 +26,10 @@ class ConfigError(PosencError):
         return ConfigError(f"{scheme}: {self}") if self.field else self
 
 
+class UnfitError(ConfigError):
+    """A scheme has no meaning for the positions or the mask that it is given."""
+
+
 class CorpusError(ConfigError):
     """A corpus cannot be read, is too small, or differs from the planned one."""
 

@@ -26,8 +26,8 @@ from types import CodeType
 from typing import Any
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
-from posenc_compare.source.entry import Entry
 from posenc_compare.source.files import PLUGIN, file_of, forget, parse, read
+from posenc_compare.source.own_code import Entry
 from posenc_compare.validate import check_text, hint
 
 VALID_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
@@ -91,13 +91,12 @@ class Registry:
         """Return the entries of this package, sorted by name."""
         for file in self._files:
             importlib.import_module(f"{self.package}.{file.stem}")
-        return [e for _, e in sorted(self._known.items()) if self.owns(e.module)]
+        return [e for _, e in sorted(self._known.items()) if e.ours]
 
-    def listed(self, *, plugins: bool = True) -> dict[str, tuple[dict[str, Any], str]]:
+    def listed(self) -> dict[str, tuple[dict[str, Any], str]]:
         """Return facts and summary of each thing by name, sorted; import only plugins.
 
         Built-in things are read from the source: summaries, and facts with constants.
-        If `plugins` is false, only these are returned.
         """
         found: dict[str, tuple[dict[str, Any], str]] = {}
         for file in self._files:
@@ -113,13 +112,12 @@ class Registry:
                                 if isinstance(one.value, ast.Constant)
                             }
                             found[name] = facts, _summary(ast.get_docstring(made))
-        for name in self._points if plugins else ():
+        for name in self._points:
             self._find(name)
-        others = {n: e for n, e in self._known.items() if not self.owns(e.module)}
+        others = {n: e for n, e in self._known.items() if not e.ours}
         if found.keys() & others.keys():
             self.built_in()  # refuses names declared twice
-        if plugins:
-            found |= {name: (e.facts, e.summary) for name, e in others.items()}
+        found |= {name: (e.facts, e.summary) for name, e in others.items()}
         return dict(sorted(found.items()))
 
     def owns(self, module: str) -> bool:

@@ -1,10 +1,15 @@
-"""What users give, read without trust: names, numbers and files."""
+"""What users give, read without trust: names, numbers and files.
+
+Files are written whole.
+"""
 
 import os
+import secrets
 import stat
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from posenc_compare.errors import ConfigError
 
@@ -53,6 +58,31 @@ def read_regular(path: Path, limit: int) -> bytes:
 
 def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def write_file(path: Path, data: bytes, files: Any = os) -> None:
+    """Write a file atomically: after a crash it is the old one or the new one."""
+    token = f".{path.stem}.{os.getpid()}.{secrets.token_hex(8)}"
+    temporary = path.with_name(token)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = files.open(temporary, flags, 0o644)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[files.write(descriptor, view) :]
+            files.fsync(descriptor)
+        finally:
+            files.close(descriptor)
+        files.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = files.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        files.fsync(folder)
+    finally:
+        files.close(folder)
 
 
 def check_text(name: str, value: object, example: str) -> None:

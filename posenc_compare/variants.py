@@ -20,8 +20,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import SCHEMES, Entry
-from posenc_compare.source.files import OURS
-from posenc_compare.source.own_code import own_code
 from posenc_compare.validate import check_choice, check_text, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -172,8 +170,8 @@ def named_in(entry: Entry) -> set[str]:
     A thing of this package builds one by `Variant` or `create`. A plugin may name one
     in ways that nobody can read off: there, the words of all texts count.
     """
-    statements = own_code(entry).statements
-    if entry.module.split(".")[0] == OURS:
+    statements = entry.own_code.statements
+    if entry.ours:
         return {name for part in statements for name in _names(part)}
     nodes = (node for part in statements for node in ast.walk(part))
     values = (node.value for node in nodes if isinstance(node, ast.Constant))

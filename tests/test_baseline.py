@@ -18,6 +18,7 @@ from posenc_compare.settings.canonical import spec_key
 from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.latex import as_latex
+from posenc_compare.show.results import load
 
 LOSSES = {"rope": 2.0, "alibi": 1.5, "nope": 2.01}
 NOISE = np.random.default_rng(1).normal(0, 0.05, (3, 2, 8))
@@ -98,6 +99,9 @@ def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(
     assert (tmp_path / "out" / "table.md").read_text() == shown
     numbers = posenc(*words, "--format", "csv").stdout
     assert (tmp_path / "out" / "table.csv").read_text() == numbers
+    paper = ["table", folder, "--baseline", "rope", "--size", "column"]
+    same = load(folder).table(baseline="rope", size="column")
+    assert same.latex() == posenc(*paper, "--format", "tex").stdout
 
 
 @pytest.mark.parametrize(

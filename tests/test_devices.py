@@ -11,8 +11,7 @@ import pytest
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.run import devices
-from posenc_compare.run.devices import graphics, resolve_device
-from posenc_compare.run.machine import fit_to_machine
+from posenc_compare.run.devices import fit_to_machine, graphics, resolve_device
 from posenc_compare.settings.table import Work
 
 H200 = "NVIDIA H200"

@@ -19,15 +19,14 @@ ROOMS = {
         "attention": "schemes",
         "records": "settings",
         "tasks": "settings",
-        "train": "attention records schemes settings tasks",
+        "train": "attention schemes settings tasks",
         "measures": "attention records schemes settings tasks train",
         "show": "records settings stats",
-        "run": "attention measures records schemes settings show tasks train",
+        "run": "measures records settings show tasks train",
         "check": "attention schemes",
         # Alone imports transformers:
         "hf": "attention measures records run schemes settings tasks train",
-        "reproduce": "records settings show stats",
-        "cli": "check hf measures records reproduce run schemes settings show stats",
+        "cli": "check hf measures records run schemes settings show",
     }.items()
 }
 # Files beside the rooms: all rooms may import them but the last two, and they import no

@@ -12,7 +12,7 @@ from posenc_compare.records.labels import without_settings
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.registry import SCHEMES, TASKS
-from posenc_compare.reproduce.orders import (
+from posenc_compare.show.orders import (
     Claim,
     Outcome,
     PublishedOrder,
@@ -21,7 +21,7 @@ from posenc_compare.reproduce.orders import (
     outcomes,
     verdict,
 )
-from posenc_compare.reproduce.published_orders import ORDERS
+from posenc_compare.show.published_orders import ORDERS
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import adjusted_p_of
 from posenc_compare.train.convolution import CONVOLUTIONS

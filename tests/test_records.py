@@ -24,10 +24,9 @@ from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
 from posenc_compare.run import provenance as module
 from posenc_compare.run import workers
-from posenc_compare.run.choices import Settings
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.compute import compute
-from posenc_compare.run.plan import in_shard, plan, shuffle_cells
+from posenc_compare.run.plan import Settings, in_shard, plan, shuffle_cells
 from posenc_compare.run.provenance import provenance
 from posenc_compare.run.scheduler import Scheduler
 from posenc_compare.run.workers import Pool
@@ -36,6 +35,7 @@ from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import Work
 from posenc_compare.settings.training import Training
+from posenc_compare.source import edits
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
 
@@ -343,7 +343,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(tmp_path, "init")
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-m", "Begin")
-    monkeypatch.setattr(module, "PACKAGE", tmp_path / "package")
+    for place in (module, edits):
+        monkeypatch.setattr(place, "PACKAGE", tmp_path / "package")
     return tmp_path
 
 

@@ -15,8 +15,8 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.records.load import load_records
 from posenc_compare.records.record import Record
 from posenc_compare.registry import PLOTS, TASKS
-from posenc_compare.run.choices import settle
 from posenc_compare.run.comparison import plan_comparison
+from posenc_compare.run.plan import settle
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.frame import Numbers

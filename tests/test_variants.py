@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc_compare.errors import ConfigError, PluginError
+from posenc_compare.measures.trial import misspelt, try_options
 from posenc_compare.records.cells import Cell, cell_of
 from posenc_compare.records.record import Spec, parse
 from posenc_compare.run.comparison import plan_comparison
-from posenc_compare.run.trial import misspelt, try_options
 from posenc_compare.schemes import SCHEMES, Geometry, Variant, create, parse_variants
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
@@ -31,23 +31,16 @@ def labels(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("rope", ["rope"]),
-        ("alibi,rope", ["alibi", "rope"]),
         (" rope , alibi ,, ", ["rope", "alibi"]),
-        ("rope:base=500000", ["rope:base=500000.0"]),
-        ("rope:base=5e5", ["rope:base=500000.0"]),
         ("rope: base = 5e5 ; layout = half ", ["rope:base=500000.0;layout=half"]),
         ("rope:layout=half;base=100", ["rope:base=100.0;layout=half"]),
-        ("rope:base=10000", ["rope"]),
         ("rope:fraction=-0.0", ["rope:fraction=0.0"]),
         ("rope:", ["rope"]),
         ("rope:;", ["rope"]),
         ("rope,rope,rope:base=10000", ["rope"]),
-        ("rope,rope:base=100", ["rope", "rope:base=100.0"]),
         ("binary:bits=4;signed=yes", ["binary:bits=4;signed=true"]),
         *((f"binary:signed={t}", ["binary:signed=true"]) for t in ("TRUE", "1")),
         ("integer:normalised=No", ["integer:normalised=false"]),
-        ("integer:normalised=0", ["integer:normalised=false"]),
         ("binary:bits=+7", ["binary:bits=7"]),
         ("binary:bits=-7", ["binary:bits=-7"]),
         ("binary:bits=1_000", ["binary:bits=1000"]),
@@ -55,7 +48,6 @@ def labels(text: str) -> list[str]:
         ("rope:fraction=.5", ["rope:fraction=0.5"]),
         ("alibi:direction=causal", ["alibi:direction=causal"]),
         ("alibi,rope,rope:base=3,rope", ["alibi", "rope", "rope:base=3.0"]),
-        ("none", ["nope"]),
         ("nope,none,n?pe", ["nope"]),
         ("rop?:base=7", ["rope:base=7.0"]),
         ("[r]ope:base=7,rope", ["rope:base=7.0", "rope"]),
@@ -79,7 +71,6 @@ def test_a_family_or_a_glob_is_each_of_its_schemes() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no scheme named; `all` would work"),
         (" , ", "no scheme named; `all` would work"),
         ("roope", "unknown scheme 'roope'; did you mean rope"),
         ("own.py", "must be a name, got the file 'own.py'; with `--plugin own.py`"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.errors import ConfigError, ShapeError, UnfitError
 from posenc_compare.schemes.contract import ask_draw, ask_positions
 from posenc_compare.schemes.scheme import (
     Scheme,
@@ -117,9 +117,9 @@ def fill_positions(positions: Tensor, placed: Tensor, axes: int) -> Tensor:
 
 
 def check_placed(scheme: Scheme) -> None:
-    """Raise `ConfigError` if every token needs a position under a scheme."""
+    """Raise `UnfitError` if every token needs a position under a scheme."""
     if why := why_all_placed(scheme):
-        raise ConfigError(
+        raise UnfitError(
             f"{scheme.name}: needs a position for every token, since {why}, got "
             f"placed; rope and rope_2d serve tokens without one"
         )

@@ -10,8 +10,8 @@ from posenc_compare.attention import Mask, Session
 from posenc_compare.check.checks import EXACT, check, expect, expect_close
 from posenc_compare.check.harness import DIM, Layer, Subject, normal, tokens
 from posenc_compare.errors import ConfigError, PosencError, UndefinedPositionError
+from posenc_compare.schemes.contract import misspelt_hook
 from posenc_compare.schemes.scheme import HOOKS, Scheme
-from posenc_compare.validate import near
 
 SHIFTS = (1, 63, 64, 4096, 50_000)
 FAR = [0, 1, 2, 5, 9, 17, 40, 100, 200, 300]
@@ -226,10 +226,8 @@ def _expect_an_overridden_hook(scheme: Scheme) -> None:
     """Expect an overridden hook, and suggest one for a method with a similar name."""
     if scheme.family == "none" or any(scheme.acts_at(hook) for hook in HOOKS):
         return
-    own = [name for name in dir(type(scheme)) if name not in dir(Scheme)]
-    meant = [(name, near(name, HOOKS)) for name in own if not name.startswith("_")]
-    hints = [f"; `{name}` looks like `{hooks[0]}`" for name, hooks in meant if hooks]
-    expect(False, "a hook to be overridden", f"none{''.join(hints[:1])}")
+    meant = misspelt_hook(type(scheme))
+    expect(False, "a hook to be overridden", f"none; {meant}" if meant else "none")
 
 
 def _shifts(

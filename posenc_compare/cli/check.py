@@ -61,7 +61,7 @@ def check(
 def schemes_in(file: str) -> str:
     """Return the names of the schemes that a plugin file declares, by comma."""
     names = [name for name in add_plugin(file) if name in SCHEMES]
-    own = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
+    own = [n for n in names if not SCHEMES.entry(n).ours]
     if not own:
         raise ConfigError(f"{file}: must register a scheme, and registers none")
     return ",".join(own)

@@ -219,7 +219,7 @@ def _with_width(row: Mapping[str, object], name: str) -> str:
 def _print_scalings(model: str, aim: "Target", format: Format) -> None:
     """Print what each scaling would be, none of which was tested."""
     from posenc_compare.hf.planned import retrieval_command
-    from posenc_compare.stats.pairs import FEWEST
+    from posenc_compare.show.retrieval import FEWEST
 
     lengths = (aim.geometry.length, aim.length)
     how = "no scaling is chosen without --evidence"

@@ -55,6 +55,9 @@ NoFloors = Annotated[
 ]
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
 Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
+OnPaper = Annotated[  # of tables that are no numbers for programs
+    Literal["table", "md", "tex"], typer.Option("--format", help="Format of stdout.")
+]
 Written = Annotated[
     Path | None,
     typer.Option(

@@ -3,19 +3,19 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc_compare.cli.check import checked, schemes_in
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import progress, say, say_stopped, show_tables
-from posenc_compare.cli.options import with_options
+from posenc_compare.cli.options import OnPaper, with_options
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.settings.canonical import Body
@@ -45,9 +45,7 @@ def rank(
             help="Schemes, as in run --schemes, or a Python file that registers some."
         ),
     ],
-    format: Annotated[
-        Literal["table", "md", "tex"], typer.Option(help="Format of stdout.")
-    ] = "table",
+    format: OnPaper = "table",
     **options: Any,
 ) -> int:
     """Rank your own scheme among the built-in ones.
@@ -118,27 +116,25 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     store.create()  # or refuse the folder, before checks that take a while
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
     checked = dict.fromkeys(cell.variant.label for cell in comparison.cells)
-    bad = {label: _check(label, plugins) for label in checked}
+    bad = {clean(label, SHORT): _check(label, plugins) for label in checked}
     _compute(comparison, store)
     results = comparison.results(store, say, arrays=False)
     made = [without_settings(one) for one in results.records]
     # Only these records know the documents of the text, so ranks leave them out.
     own = [replace(one, arrays={}) for one in made]
-    labels = [clean(label, SHORT) for label in checked]
     scored = [r for r in own if r.measure == "extrapolation" and r.status == "ok"]
     # Times of the reference are of another machine.
-    others = [r for r in known if r.label not in labels and r.measure != "cost"]
+    others = [r for r in known if r.label not in bad and r.measure != "cost"]
     every = [*others, *own]
     facts = _differing(known, scored)
     if facts:
         facts.append(_control(known, chosen, Store(out / "control")))
-    placed = [k for k in labels if any(r.label == k for r in scored)]
+    placed = [k for k in bad if any(r.label == k for r in scored)]
     places = {}
-    failed_checks = {clean(k, SHORT): _failed_checks(n) for k, n in bad.items() if n}
-    for label in labels:
+    for label, why in bad.items():
         table = rank_table if label in placed else unranked_table
-        found = table(_of_common_seeds(every, label, labels), label)
-        first = [f"{label} {failed_checks[label]}"] if label in failed_checks else []
+        found = table(_of_common_seeds(every, label, bad), label)
+        first = [f"{label} {why}"] if why else []
         places[label] = replace(found, lines=(*first, *found.lines, *facts))
     numbers = Numbers(made)
     card = scorecard(numbers)
@@ -153,8 +149,9 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
             f"{shlex.quote(str(reference_of(preset)))} --baseline "
             f"{shlex.quote(placed[0])}` compares it with all others"
         )
-    for label, why in failed_checks.items():
-        say(f"{label} {why}")
+    for label, why in bad.items():
+        if why:
+            say(f"{label} {why}")
     return int(any(bad.values()) or bool(results.failed))
 
 
@@ -179,19 +176,21 @@ def _check_seeds(known: "list[Record]", cells: "Iterable[Cell]") -> None:
         )
 
 
-def _check(label: str, plugins: list[str]) -> int:
-    """Check a scheme and return how many checks failed."""
+def _check(label: str, plugins: list[str]) -> str:
+    """Check a scheme and return how many checks failed, in words; "" if none did."""
     _, outcomes = checked(labelled(label), plugins)
     states = Counter(outcome.state for outcome in outcomes)
     for outcome in outcomes:
         if outcome.state == "failed":
             say(f"{label}: check {outcome.check.code} failed: {outcome.detail}")
     say(f"{label}: {states['passed']} checks passed, {states['failed']} failed")
-    return states["failed"]
+    many = f"{states['failed']} check{'s' * (states['failed'] != 1)}"
+    why = f"failed {many}: its scores may mean nothing"
+    return why if states["failed"] else ""
 
 
 def _of_common_seeds(
-    records: "list[Record]", label: str, ranked: list[str]
+    records: "list[Record]", label: str, ranked: Collection[str]
 ) -> "list[Record]":
     """Return records without trainings of seeds that a scheme or the reference lacks.
 
@@ -202,11 +201,6 @@ def _of_common_seeds(
     seeds = own & {r.spec.seed for r in trained if r.label not in ranked}
     kept = [r for r in records if r.measure != "extrapolation" or r.spec.seed in seeds]
     return kept if seeds else records
-
-
-def _failed_checks(count: int) -> str:
-    many = f"{count} check{'s' * (count != 1)}"
-    return f"failed {many}: its scores may mean nothing"
 
 
 def _write(
@@ -220,12 +214,12 @@ def _write(
 
     Then the names of these files are printed after those `written` before.
     """
-    from posenc_compare.records.files import write_file
     from posenc_compare.show.differences import baseline_tables
     from posenc_compare.show.format import as_csv
     from posenc_compare.show.frame import cell_table
     from posenc_compare.show.plots.rank import rank_plot
     from posenc_compare.show.report import Plate, report_html
+    from posenc_compare.validate import write_file
 
     plates = []
     for label in placed:

@@ -1,13 +1,13 @@
 """The command that trains published rankings again."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import progress, say, show, show_tables
-from posenc_compare.cli.options import WORK, with_options
+from posenc_compare.cli.options import WORK, OnPaper, with_options
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import Work
 from posenc_compare.validate import check_choice
@@ -28,9 +28,7 @@ ALLOWED = {"preset", "seeds", "steps", *Work.__dataclass_fields__}
 )
 def reproduce(
     names: Names = "",
-    format: Annotated[
-        Literal["table", "md", "tex"], typer.Option(help="Format of stdout.")
-    ] = "table",
+    format: OnPaper = "table",
     out: Annotated[
         Path, typer.Option(help="Folder for records; those in it are not recomputed.")
     ] = Path("runs/reproduce"),
@@ -40,19 +38,14 @@ def reproduce(
 
     The training runs of a ranking take minutes to hours.
     """
+    from posenc_compare.show.published_orders import ORDERS
+
     if not names:
-        return _list(format)
+        body = [[name, order.says, order.source] for name, order in ORDERS.items()]
+        show("Published rankings", ["name", "says", "source"], body, format)
+        return 0
     with configured(options, ALLOWED) as chosen:
         return _orders(names, out, format, {"preset": "standard", **chosen})
-
-
-def _list(format: str) -> int:
-    """Print the rankings that can be trained."""
-    from posenc_compare.reproduce.published_orders import ORDERS
-
-    body = [[name, order.says, order.source] for name, order in ORDERS.items()]
-    show("Published rankings", ["name", "says", "source"], body, format)
-    return 0
 
 
 def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
@@ -64,9 +57,9 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
     from posenc_compare.records.labels import without_settings
     from posenc_compare.records.record import Record
     from posenc_compare.records.store import Store
-    from posenc_compare.reproduce.orders import order_table, outcomes
-    from posenc_compare.reproduce.published_orders import ORDERS
     from posenc_compare.run.comparison import plan_comparison
+    from posenc_compare.show.orders import order_table, outcomes
+    from posenc_compare.show.published_orders import ORDERS
 
     wanted = [*ORDERS] if names == "all" else names.replace(" ", "").split(",")
     for name in wanted:

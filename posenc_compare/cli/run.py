@@ -154,7 +154,7 @@ def run_comparison(
 def _say_unchecked(comparison: "Comparison") -> None:
     """Name the schemes of plugins, which `run` trains without checking them."""
     names = sorted({cell.variant.name for cell in comparison.cells})
-    own = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
+    own = [n for n in names if not SCHEMES.entry(n).ours]
     if own:
         say(f"{', '.join(own)}: not checked here; `posenc-compare check` does that")
 

@@ -160,8 +160,7 @@ def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Ta
 
 
 def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
-    from posenc_compare.show.predictions import prediction_tables, predictions
-    from posenc_compare.stats.correlation import FEWEST
+    from posenc_compare.show.predictions import FEWEST, prediction_tables, predictions
 
     found = predictions(records)
     if found.empty:

@@ -29,8 +29,7 @@ from posenc_compare.hf.tiny import tiny
 from posenc_compare.records.cells import Cell
 from posenc_compare.registry import add_plugin
 from posenc_compare.run.comparison import Comparison
-from posenc_compare.run.devices import resolve_device
-from posenc_compare.run.machine import fit_to_machine
+from posenc_compare.run.devices import fit_to_machine, resolve_device
 from posenc_compare.run.plan import graphics_of
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.checkpoint import (

@@ -22,8 +22,7 @@ from posenc_compare.registry import MEASURES, SCHEMES, SETTINGS, TASKS, Entry
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.setting import Setting
 from posenc_compare.source.edits import shared_edits
-from posenc_compare.source.files import OURS
-from posenc_compare.source.own_code import NUMBERS, own_code
+from posenc_compare.source.own_code import NUMBERS
 from posenc_compare.validate import check_choice
 from posenc_compare.variants import Variant, named_in
 
@@ -121,7 +120,7 @@ def plugins_of(cell: Cell) -> list[Entry]:
 
 def _code(entries: Iterable[Entry]) -> str:
     """Return one hash of the own code of registered things."""
-    parts = [f"{own_code(entry).sha256} \n" for entry in entries]
+    parts = [f"{entry.own_code.sha256} \n" for entry in entries]
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
@@ -133,7 +132,6 @@ def _measured_by(cell: Cell) -> list[Entry]:
 
 def _schemes_beside(cell: Cell) -> list[str]:
     """Return the schemes that a plugin's measure or task names, as to compare with."""
-    own = f"{OURS}."
-    plugins = [e for e in _measured_by(cell) if not e.module.startswith(own)]
+    plugins = [e for e in _measured_by(cell) if not e.ours]
     names = {name for e in plugins for name in named_in(e) if name in SCHEMES}
     return sorted({inside for name in names for inside in Variant(name).schemes})

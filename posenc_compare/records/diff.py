@@ -85,7 +85,8 @@ def difference(one: Record, other: Record) -> list[str]:
 
     Numbers are compared relative to the larger of the two.
     """
-    found = _spec_changes(one, other)
+    specs = [_flat(record.spec.to_json()) for record in (one, other)]
+    found = [f"{n}: {str(a)[:12]} and {str(b)[:12]}" for n, a, b in _changes(*specs)]
     if result(one) == result(other):
         return found
     if one.status != other.status:
@@ -101,12 +102,6 @@ def difference(one: Record, other: Record) -> list[str]:
     if first[0] != first[1]:
         found.append(f"loss of the first step, by {_relative(*first):.1e} relative")
     return found or ["text or arrays"]
-
-
-def _spec_changes(one: Record, other: Record) -> list[str]:
-    """Return which parts of two specifications differ, in words."""
-    flat = [_flat(record.spec.to_json()) for record in (one, other)]
-    return [f"{n}: {str(a)[:12]} and {str(b)[:12]}" for n, a, b in _changes(*flat)]
 
 
 def _first_loss(record: Record) -> Json:

@@ -102,18 +102,13 @@ def _processors(records: list[Record]) -> str:
     """Return which schemes are of which processors, if there are several."""
     made: dict[str, set[str]] = defaultdict(set)
     for record in records:
-        if record.rows and (cpu := _cpu(record)):
+        if record.rows and (cpu := record.made("arithmetic")):
             made[cpu].add(record.label)
     listed = []
     for cpu, labels in sorted(made.items()):
         more = f" and {len(labels) - 5} more" * (len(labels) > 5)
         listed.append(f"{clean(cpu, 40)} made {', '.join(sorted(labels)[:5])}{more}")
     return "; ".join(listed) if len(listed) > 1 else ""
-
-
-def _cpu(record: Record) -> str:
-    """Return how the processor calculates that made a record."""
-    return record.made("arithmetic")
 
 
 def with_defaults(record: Record) -> Record:
@@ -153,7 +148,7 @@ def _settings(record: Record) -> dict[tuple[str, ...], str]:
         (record.label, "scheme"): json.dumps(scheme, sort_keys=True),
         (alike, "scheme_code"): spec.scheme.code,
     }
-    if cpu := _cpu(record):
+    if cpu := record.made("arithmetic"):
         # Scores of schemes may come from two processors, but not the seeds of a mean,
         # nor times. Without rows, a record goes with either.
         mean = record.label, json.dumps(settings, sort_keys=True)

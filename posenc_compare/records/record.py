@@ -167,6 +167,12 @@ class Record:
         """Return the rows that the same cell must have again."""
         return [row for row in self.rows if self.quantities[row.quantity].repeatable]
 
+    @property
+    def stays_true(self) -> bool:
+        """Return whether it can be copied for its cell at any time."""
+        timed = any(not quantity.repeatable for quantity in self.quantities.values())
+        return self.status == "ok" and not timed
+
     def to_json(self) -> Body:
         """Return the body of the record's file, without the key it is named by."""
         return {

@@ -11,15 +11,15 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.errors import StoreError
+from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.records.archive import ARCHIVE, pack_records, read_packed
-from posenc_compare.records.files import write_file
+from posenc_compare.records.record import Record
 from posenc_compare.settings.canonical import Body, canonical, parse_strictly, spec_key
-from posenc_compare.validate import check_folder, read_regular
+from posenc_compare.validate import check_folder, read_regular, write_file
 
 SCHEMA = 3
 RECORD_BYTES = 1 << 24  # the arrays of a wide probe take a few million
@@ -198,6 +198,34 @@ class Store:
             with contextlib.suppress(FileNotFoundError):
                 if path.read_bytes() == text:
                     path.unlink()
+
+
+def find_records(keys: Iterable[str], folders: Iterable[Path]) -> dict[str, Store]:
+    """Return the first of some folders that has a record of a key, by key.
+
+    A key names all that a number depends on, so a record of that key can be copied as
+    it is. What was timed, or did not come out well, is computed anew.
+    """
+    held: dict[str, Store] = {}
+    left = list(keys)
+    for store in map(Store, folders):
+        if not store.packed.exists() and not store.cells.is_dir():
+            raise ConfigError(
+                f"reuse {store.folder}: must be the folder of a run, and holds no "
+                f"records"
+            )
+        for key in left:
+            with contextlib.suppress(ValueError):
+                if key not in held and Record.from_json(store.read(key)).stays_true:
+                    held[key] = store
+    return held
+
+
+def copy_records(held: dict[str, Store], to: Store) -> None:
+    """Copy records into a folder, to the byte."""
+    for key, store in held.items():
+        if found := store.find(key):  # or else it was removed a moment ago
+            to.put(key, found[0])
 
 
 def encode_record(body: Body) -> bytes:

@@ -25,24 +25,6 @@ UNPLACED = "unplaced"  # of a cell whose node was gone before it began
 LISTEN = 0.2  # seconds that an actor waits for news of its worker
 
 
-def check_engine(work: Work) -> None:
-    """Refuse choices that do not fit together."""
-    if work.gpu_share > 1 and work.gpu_share % 1:
-        raise ConfigError(
-            f"gpu_share must be whole if it is above 1, got {work.gpu_share:g}; 1 or "
-            f"0.5 would work",
-            field="gpu_share",
-        )
-    for name in ("address", "gpu_share") if work.engine == "local" else ():
-        given, default = getattr(work, name), getattr(Work, name)
-        if given != default:
-            raise ConfigError(
-                f"{name} must be left out on this machine alone, got {given!r}; "
-                f"`--engine ray` would work",
-                field=name,
-            )
-
-
 def workers_of(work: Work, cells: Iterable[Cell]) -> "Pool | Cluster":
     """Return the workers that cells are computed by."""
     if work.engine == "local":

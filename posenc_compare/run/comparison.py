@@ -20,15 +20,21 @@ from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.records.cells import Cell, setting_of
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import Warn, sound
-from posenc_compare.records.reuse import copy_records, find_records
 from posenc_compare.records.sanitize import one_line
-from posenc_compare.records.store import Store
+from posenc_compare.records.store import Store, copy_records, find_records
 from posenc_compare.records.trackers import Tracker, track_record, tracker_of
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin, importing
-from posenc_compare.run.choices import Settings, settle
-from posenc_compare.run.cluster import check_engine, workers_of
-from posenc_compare.run.machine import fit_to_machine
-from posenc_compare.run.plan import axes_of, in_shard, missing, plan, shuffle_cells
+from posenc_compare.run.cluster import workers_of
+from posenc_compare.run.devices import fit_to_machine
+from posenc_compare.run.plan import (
+    Settings,
+    axes_of,
+    in_shard,
+    missing,
+    plan,
+    settle,
+    shuffle_cells,
+)
 from posenc_compare.run.scheduler import Event, Listener, Scheduler
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import TABLE, Choices, Work, with_arguments_of
@@ -70,7 +76,7 @@ class Comparison:
 
     def find_copies(self, store: Store) -> dict[str, Store]:
         """Return by key who holds a record that a run would copy."""
-        folders = self.work.folders()
+        folders = self.work.folders
         return find_records(self.missing(store), folders) if folders else {}
 
     def compute(
@@ -153,7 +159,6 @@ def plan_comparison(
         )
     own = {one.name for one in fields(Work)}
     work = Work(**{name: choices.pop(name) for name in own & choices.keys()})
-    check_engine(work)
     forget()  # source may have changed since the last plan
     for plugin in plugins:
         add_plugin(str(plugin))
@@ -163,7 +168,6 @@ def plan_comparison(
     _check_files(variants, names)
     planned = plan(variants, names, settings, work.threads)
     cells = in_shard(planned, work.shard)
-    work.folders()  # refuses what contradicts it
     keys = {cell.key() for cell in cells}
     others = [] if work.statuses() else [c for c in planned if c.key() not in keys]
     work = fit_to_machine(work, planned)
@@ -284,11 +288,10 @@ def _try_schemes(
 ) -> list[str]:
     """Refuse what a scheme refuses, and return a line for each that does nothing."""
     if all(
-        SCHEMES.owns(SCHEMES.entry(variant.name).module) and not variant.options
-        for variant in variants
+        SCHEMES.entry(variant.name).ours and not variant.options for variant in variants
     ):
         return []  # and torch need not be imported
-    from posenc_compare.run.trial import misspelt, try_options
+    from posenc_compare.measures.trial import misspelt, try_options
 
     try_options(variants, settings.used_by(measures))
     return list(misspelt(variants))
@@ -345,17 +348,11 @@ def _unread_settings(
     choices: Iterable[str], used: list[ProbeSetting | Training]
 ) -> list[str]:
     """Return a line on the settings that no chosen measure reads, if there are any."""
-    trains, probes = (
-        any(isinstance(one, kind) for one in used) for kind in (Training, ProbeSetting)
-    )
-    unread = [
-        name
-        for name in choices
-        if name not in READ_BY_ALL and not (probes if name in PROBED else trains)
-    ]
-    if not unread:
-        return []
-    return [f"not used: {', '.join(unread)}; read by no chosen measure"]
+    kinds = {*map(type, used)}
+    others = [name for name in choices if name not in READ_BY_ALL]
+    readers = {name: ProbeSetting if name in PROBED else Training for name in others}
+    unread = ", ".join(name for name, kind in readers.items() if kind not in kinds)
+    return [f"not used: {unread}; read by no chosen measure"] if unread else []
 
 
 def _check_looks_back(measures: list[str], settings: Settings) -> None:

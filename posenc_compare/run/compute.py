@@ -6,6 +6,7 @@ Whatever a scheme does in Python, raising what it likes, becomes a record that s
 import contextlib
 import datetime
 import math
+import re
 import resource
 import time
 import traceback
@@ -16,7 +17,6 @@ from typing import Any
 
 import torch
 
-from posenc_compare.attention.ids import check_placed
 from posenc_compare.errors import (
     ConfigError,
     CorpusError,
@@ -26,6 +26,7 @@ from posenc_compare.errors import (
     PosencError,
     ShapeError,
     UndefinedPositionError,
+    UnfitError,
 )
 from posenc_compare.measures.codes import code_of
 from posenc_compare.measures.measure import Measure, Row
@@ -35,19 +36,18 @@ from posenc_compare.records.quantities import ONE_LAYER, Array, Curve, joined
 from posenc_compare.records.record import Facts, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.run.memory import out_of_memory
 from posenc_compare.run.provenance import provenance
-from posenc_compare.schemes import check_axes
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.tasks.corpus import load_corpus
-from posenc_compare.train.decoder import check_causal
 from posenc_compare.train.progress import Progress
 from posenc_compare.variants import Variant
 
 FRAMES = 20  # calls of a traceback that a record keeps
 HALF = ("bfloat16", "float16")  # where overflow is a finding
-BUILDING = {Variant.build.__code__, check_axes.__code__, check_causal.__code__}
-BUILDING |= {check_placed.__code__}
+FULL = re.compile(
+    r"DefaultCPUAllocator: can't allocate memory|(CUDA|HIP)( driver)? error: out of mem"
+    r"|[A-Z]_ALLOC(ATION)?_FAILED"  # by cuBLAS, cuDNN and their like
+)
 
 
 def compute(cell: Cell, progress: Progress) -> Record:
@@ -159,11 +159,7 @@ def _check_rows(rows: list[Row], measure: Measure) -> None:
 
 def _with_failure(record: Record, problem: BaseException, cell: Cell) -> Record:
     """Return the record with an exception: status, message and last calls."""
-    try:
-        message = str(problem)
-    except BaseException:
-        message = "(its message cannot be shown)"
-    status = "failed"
+    message, status = _text(problem), "failed"
     if isinstance(problem, NonFiniteError):
         message = f"non-finite: {message}"
     elif isinstance(problem, PosencError):
@@ -185,6 +181,32 @@ def _with_failure(record: Record, problem: BaseException, cell: Cell) -> Record:
     )
 
 
+def out_of_memory(problem: BaseException) -> bool:
+    """Return whether an exception, or one that it came from, is for want of memory.
+
+    Compilers hand on what they met with `from None`, so that no cause shows.
+    """
+    found = [problem]
+    for error in found:
+        if isinstance(error, MemoryError | torch.OutOfMemoryError):
+            return True
+        if isinstance(error, RuntimeError) and FULL.search(_text(error)):
+            return True
+        inner = vars(error).get("inner_exception")
+        for other in (error.__cause__, error.__context__, inner):
+            known = any(other is one for one in found)
+            if isinstance(other, BaseException) and not known:
+                found.append(other)
+    return False
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:  # of a scheme
+        return "(its message cannot be shown)"
+
+
 def _line_in_plugin(problem: BaseException, cell: Cell) -> str:
     """Return the innermost line of the scheme, as ` at file.py:7`; "" if built in."""
     modules = {SCHEMES.entry(name).module for name in cell.variant.schemes}
@@ -202,7 +224,7 @@ def _refuses(problem: PosencError) -> bool:
     It does while the scheme is built, and of a position that the scheme does not
     define. A scheme that raises anything else later has failed.
     """
-    if isinstance(problem, UndefinedPositionError):
+    if isinstance(problem, UndefinedPositionError | UnfitError):
         return True
     if isinstance(problem.__cause__, UndefinedPositionError):
         return True
@@ -211,7 +233,7 @@ def _refuses(problem: PosencError) -> bool:
         return calls[-1] is code_of.__code__
     if isinstance(problem, CorpusError | HookError):
         return False
-    building = not BUILDING.isdisjoint(calls)
+    building = Variant.build.__code__ in calls
     return building and isinstance(problem, ConfigError | ShapeError)
 
 

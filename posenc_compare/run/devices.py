@@ -1,4 +1,4 @@
-"""Where to compute: a device by name, checked before anything starts.
+"""Where to compute: device, workers and memory, checked before anything starts.
 
 Torch is asked in a process of its own, and only where it could know of a device, so
 that a plan stays light.
@@ -8,12 +8,19 @@ import functools
 import importlib.metadata
 import importlib.util
 import json
+import os
 import re
 import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.fresh import python
+from posenc_compare.records.cells import Cell
+from posenc_compare.settings.table import Work
+
+GIBI = 2**30
+ON_GPU = 8  # workers that share a GPU, each with half a GiB for torch's own needs
 
 BUILT = re.compile(r"^(cuda|hip)\b.*=\s*['\"]", re.MULTILINE)  # in torch/version.py
 ASK = """
@@ -44,9 +51,7 @@ def graphics() -> str:
     """Return the name of the first CUDA device; "" if torch can use none."""
     if not _built_for_cuda():
         return ""
-    # -P: nothing of the current folder, which may be untrusted, is imported.
-    command = [sys.executable, "-P", "-c", ASK]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = subprocess.run(python(ASK), capture_output=True, text=True, check=False)
     lines = answer.stdout.splitlines()
     if answer.returncode or not lines:
         return ""
@@ -60,3 +65,25 @@ def _built_for_cuda() -> bool:
         raise ConfigError("torch must be installed, and is not; `pip install torch`")
     text = Path(spec.origin).with_name("version.py").read_text()
     return bool(BUILT.search(text))
+
+
+def fit_to_machine(work: Work, cells: list[Cell]) -> Work:
+    """Return how to compute those cells: with workers and memory of this machine.
+
+    A cluster has its own.
+    """
+    on_cpu = all(cell.setting.device == "cpu" for cell in cells)
+    if work.memory and not on_cpu:
+        raise ConfigError(
+            f"memory must be left out for cells on a GPU, whose memory it does not "
+            f"limit, got {work.memory:g}; `--device cpu` would work",
+            field="memory",
+        )
+    if work.engine == "local":
+        cores = len(os.sched_getaffinity(0)) // work.threads
+        most = cores if on_cpu else min(cores, ON_GPU)
+        work = replace(work, workers=work.workers or max(1, most))
+        if on_cpu and not work.memory:
+            whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            work = replace(work, memory=whole / GIBI)
+    return work

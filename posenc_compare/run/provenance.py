@@ -18,7 +18,7 @@ import torch
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.record import Facts
 from posenc_compare.registry import SCHEMES
-from posenc_compare.source.edits import PACKAGE
+from posenc_compare.source.edits import PACKAGE, git
 from posenc_compare.version import __version__
 
 SWITCHES = (
@@ -77,19 +77,12 @@ def _git() -> Facts:
     """Return commit and state of the package's own checkout, if it is run from one."""
     if not (PACKAGE.parent / ".git").exists():
         return {}
-    # Without a lock: to look at a checkout takes nothing from who works in it.
-    command = ["git", "--no-optional-locks", "-C", str(PACKAGE.parent)]
-    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "--", PACKAGE.name])
     try:
-        commit, changed = (
-            subprocess.check_output(
-                [*command, *words], stderr=subprocess.DEVNULL, text=True
-            )
-            for words in asked
-        )
+        commit = git("rev-parse", "HEAD").decode().strip()
+        changed = git("status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):
         return {}
-    return {"git_commit": commit.strip(), "git_dirty": bool(changed)}
+    return {"git_commit": commit, "git_dirty": bool(changed)}
 
 
 def _machine() -> Facts:

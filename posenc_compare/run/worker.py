@@ -174,6 +174,7 @@ def _compute(request: Body, answer: int, done: "memoryview[int]") -> NoReturn:
 
 def _answer(request: Body, done: Any) -> Body:
     """Return the record of a cell, or why there is none."""
+    from posenc_compare.records.cells import plugins_of
     from posenc_compare.run.compute import compute
     from posenc_compare.train.checkpoints import Checkpoints, Stopped
     from posenc_compare.train.progress import Progress
@@ -194,7 +195,8 @@ def _answer(request: Body, done: Any) -> Body:
             return _code_changed(request)
     except PosencError as error:
         return {"refused": str(error)}
-    code, before = _files(cell), set(sys.modules)
+    code = {str(file) for one in plugins_of(cell) for file in one.own_code.files}
+    before = set(sys.modules)
     done[0] = 0
     try:
         record = compute(cell, Progress(advance, checkpoints))
@@ -216,11 +218,3 @@ def _code_changed(request: Body) -> Body:
     what = ", ".join(names) or OURS
     again = "changed since the run was planned; run the command again"
     return {"refused": f"{what} {again}"}
-
-
-def _files(cell: "Cell") -> set[str]:
-    """Return the files of plugins whose code is in the key of a cell."""
-    from posenc_compare.records.cells import plugins_of
-    from posenc_compare.source.own_code import own_code
-
-    return {str(file) for one in plugins_of(cell) for file in own_code(one).files}

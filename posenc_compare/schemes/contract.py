@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, HookError
-from posenc_compare.schemes.scheme import Call, Scheme
+from posenc_compare.schemes.scheme import HOOKS, Call, Scheme
+from posenc_compare.validate import near
 
 AXES = {
     "embed": "(batch, seq, model_dim)",
@@ -20,6 +21,13 @@ AXES = {
     "weights": "(batch, heads, query, key)",
     "values": "(batch, heads, query, head_dim)",
 }
+
+
+def misspelt_hook(scheme: type[Scheme]) -> str:
+    """Return which method of a scheme is called nearly as a hook, or nothing."""
+    own = [n for n in dir(scheme) if n[0] != "_" and not hasattr(Scheme, n)]
+    meant = [(n, hooks[0]) for n in own if (hooks := near(n, HOOKS))]
+    return "`{}` looks like `{}`".format(*meant[0]) if meant else ""
 
 
 def schemes_for_length(

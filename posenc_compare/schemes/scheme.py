@@ -24,6 +24,7 @@ from posenc_compare.errors import (
     PluginError,
     ShapeError,
     UndefinedPositionError,
+    UnfitError,
 )
 from posenc_compare.registry import SCHEMES
 from posenc_compare.validate import check_choice
@@ -773,8 +774,8 @@ def assert_in_graph(right: Tensor, message: str) -> bool:
 
 
 def check_axes(scheme: Scheme, axes: int = 1) -> None:
-    """Raise `ConfigError` unless the scheme's positions have so many axes."""
+    """Raise `UnfitError` unless the scheme's positions have so many axes."""
     if scheme.facts.axes != axes:
-        raise ConfigError(
+        raise UnfitError(
             f"{scheme.name}: needs positions of {scheme.facts.axes} axes, got {axes}"
         )

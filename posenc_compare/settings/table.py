@@ -184,17 +184,31 @@ class Work:
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    def folders(self) -> tuple[Path, ...]:
-        """Return the folders to copy records from."""
-        named = [name.strip() for name in self.reuse.split(",") if name.strip()]
-        if named and self.overwrite:
+        if self.gpu_share > 1 and self.gpu_share % 1:
+            raise ConfigError(
+                f"gpu_share must be whole if it is above 1, got {self.gpu_share:g}; 1 "
+                f"or 0.5 would work",
+                field="gpu_share",
+            )
+        for name in ("address", "gpu_share") if self.engine == "local" else ():
+            given, default = getattr(self, name), getattr(Work, name)
+            if given != default:
+                raise ConfigError(
+                    f"{name} must be left out on this machine alone, got {given!r}; "
+                    f"`--engine ray` would work",
+                    field=name,
+                )
+        if self.folders and self.overwrite:
             raise ConfigError(
                 f"reuse must be left out where every cell is computed again, "
                 f"got {self.reuse[:80]!r}; a run without `--overwrite` would work",
                 field="reuse",
             )
-        return tuple(map(Path, named))
+
+    @property
+    def folders(self) -> list[Path]:
+        """Return the folders to copy records from."""
+        return [Path(one.strip()) for one in self.reuse.split(",") if one.strip()]
 
     def statuses(self) -> tuple[str, ...]:
         """Return the statuses of records that count as missing."""

@@ -24,6 +24,7 @@ from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Frame
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.tasks import by_task, prefix
+from posenc_compare.stats.correlation import FEWEST as FEWEST
 from posenc_compare.stats.correlation import FEWEST_DRAWN, correlation, holm
 
 ABSOLUTE = "is absolute"

@@ -18,7 +18,6 @@ from pathlib import Path, PurePath
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.files import write_file
 from posenc_compare.records.load import Warn
 from posenc_compare.records.record import Facts, Record, Scalar
 from posenc_compare.records.sanitize import clean
@@ -32,6 +31,7 @@ from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import display_tables, without_result
 from posenc_compare.stats.pairs import FEWEST
+from posenc_compare.validate import write_file
 from posenc_compare.version import __version__
 
 PACKAGE, FOLDER = "posenc_compare.show", "web"

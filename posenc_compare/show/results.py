@@ -14,8 +14,10 @@ from posenc_compare.records.load import load_records
 from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection
 from posenc_compare.registry import PLOTS
+from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Table, as_markdown
 from posenc_compare.show.frame import LONG, Numbers, of_network
+from posenc_compare.show.latex import as_latex
 from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import all_tables
@@ -26,6 +28,11 @@ class Tables:
     """Tables that show themselves: as text, and as Markdown in a notebook."""
 
     parts: list[Table]
+    size: str = ""
+
+    def latex(self) -> str:
+        """Return them in LaTeX; a size is the width of paper that they fit."""
+        return as_latex(self.parts, self.size)
 
     def __repr__(self) -> str:
         """Return them as text of fixed width."""
@@ -61,19 +68,25 @@ class Results:
         """Return the records of cells that failed or were lost."""
         return [r for r in self.records if r.status in ("failed", "lost")]
 
-    def table(self, measure: str = "", task: str = "") -> Tables:
+    def table(
+        self, measure: str = "", task: str = "", *, baseline: str = "", size: str = ""
+    ) -> Tables:
         """Return the tables of some measures and tasks, or of all.
 
         Args:
             measure: its name; or several, or globs, as in `Selection`.
             task: likewise.
+            baseline: label of a scheme; trained scores then are differences from its.
+            size: of `latex`: column, page, or none.
 
         Raises:
-            ConfigError: if a name or glob stands for no record.
+            ConfigError: if a name or glob stands for no record, or a label for none.
         """
         selection = Selection(measures=measure, tasks=task)
         records = selection.of(self.records, warnings.warn)
-        return Tables(all_tables(Numbers(records)))
+        if baseline:
+            return Tables(baseline_tables(records, baseline), size)
+        return Tables(all_tables(Numbers(records)), size)
 
     def plot(self, name: str) -> Figure:
         """Draw one plot.

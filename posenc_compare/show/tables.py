@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.files import write_file
 from posenc_compare.records.quantities import (
     ONE_LAYER,
     Better,
@@ -41,7 +40,7 @@ from posenc_compare.show.tasks import (
     solved,
 )
 from posenc_compare.stats.intervals import LEVEL
-from posenc_compare.validate import check_folder
+from posenc_compare.validate import check_folder, write_file
 
 COLUMNS = 4  # quantities side by side in one displayed table
 ACROSS = (AREA, "mastered_length")  # quantities that lie side by side, by task

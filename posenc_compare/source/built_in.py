@@ -19,8 +19,8 @@ from posenc_compare.source import edits
 from posenc_compare.source.edits import Texts
 from posenc_compare.source.files import (
     OURS,
+    bindings,
     file_of,
-    imported_from,
     read,
     source_cache,
     tree_of,
@@ -82,19 +82,9 @@ class _Module:
             for one in defines(statement):
                 self.definitions.setdefault(one, []).append(statement)
         for node in ast.walk(tree):
-            match node:
-                case ast.ImportFrom(names=names):
-                    found = imported_from(node, name.rpartition(".")[0])
-                    bound = [(n.asname or n.name, (found, n.name)) for n in names]
-                case ast.Import(names=names):
-                    tops = [n.name if n.asname else n.name.split(".")[0] for n in names]
-                    bound = [
-                        (n.asname or top, (top, ""))
-                        for n, top in zip(names, tops, strict=True)
-                    ]
-                case _:
-                    continue
-            for one, target in bound:
+            for one, origin, part in bindings(node, name.rpartition(".")[0]):
+                top = origin.split(".")[0]
+                target = (origin if part or one != top else top, part)
                 self.imports.setdefault(one, []).append(target)
         self.effects = [s for s in tree.body if not (is_silent(s) or defines(s))]
 

@@ -3,7 +3,7 @@
 Keys hold no hash of the code that the package shares; `NUMBERS` identifies that code.
 So an edit of shared code, in a clone or an installed copy, must change the keys. Files
 are compared with the checked-out commit, or with the RECORD of the wheel. If there is
-neither, nothing is added. `own_code` covers the files of schemes, measures and tasks.
+neither, nothing is added. `built_in` covers the files of schemes, measures and tasks.
 Layout, comments, docstrings, error messages and places of files make no difference. An
 import of a name of this package counts by the definition of that name.
 """
@@ -52,20 +52,20 @@ def changed_texts() -> tuple[Texts, Texts]:
 def _since_commit() -> tuple[Texts, Texts] | None:
     """Return the texts of edited files at the commit and now; None without git."""
     try:
-        _git("ls-files", "--error-unmatch", "--", "__init__.py")
+        git("ls-files", "--error-unmatch", "--", "__init__.py")
         listed = "--name-only", "--no-renames", "-z", "--relative"
-        changed = _git("diff", "HEAD", *listed, "--", ".")
-        new = _git("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+        changed = git("diff", "HEAD", *listed, "--", ".")
+        new = git("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
         names = [n for n in (changed + new).decode().split("\0") if n.endswith(".py")]
-        known = _git("ls-tree", "-r", "-z", "--name-only", "HEAD", "--", ".")
+        known = git("ls-tree", "-r", "-z", "--name-only", "HEAD", "--", ".")
         was = set(known.decode().split("\0")).intersection(names)
-        before = {PACKAGE / n: _git("show", f"HEAD:./{n}") for n in was}
+        before = {PACKAGE / n: git("show", f"HEAD:./{n}") for n in was}
     except (OSError, subprocess.CalledProcessError):
         return None
     return before, _texts(PACKAGE / name for name in names)
 
 
-def _git(*command: str) -> bytes:
+def git(*command: str) -> bytes:
     """Return what git prints; it takes no lock and no repository from elsewhere."""
     own = {n: v for n, v in os.environ.items() if not n.startswith("GIT_")}
     whole = ["git", "--no-optional-locks", "-C", str(PACKAGE), *command]

@@ -81,12 +81,20 @@ def file_of(name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def imported_from(node: ast.ImportFrom, package: str) -> str:
-    """Return the full name of what a file in `package` imports names from."""
-    if not node.level:
-        return node.module or ""
-    above = package.split(".")[: len(package.split(".")) - node.level + 1]
-    return ".".join([*above, *filter(None, [node.module])])
+def bindings(node: ast.AST, package: str) -> list[tuple[str, str, str]]:
+    """Return the names that an import in a package binds, each with what it stands for.
+
+    That is a module and a name in it; no name for the module itself.
+    """
+    match node:
+        case ast.Import(names=names):
+            return [(n.asname or n.name.split(".")[0], n.name, "") for n in names]
+        case ast.ImportFrom(module=module, names=names, level=level):
+            above = package.split(".")[: package.count(".") + 2 - level]
+            parts = [*(above if level else []), module]
+            origin = ".".join(filter(None, parts))
+            return [(n.asname or n.name, origin, n.name) for n in names]
+    return []
 
 
 @functools.lru_cache(maxsize=1024)

@@ -14,15 +14,18 @@ replaced. Layout, comments and docstrings do not count.
 
 import ast
 import hashlib
+import importlib.util
 import re
+import sysconfig
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from posenc_compare.source.built_in import Code, built_in_code
-from posenc_compare.source.closure import Place, find_imports, imports, statements_of
 from posenc_compare.source.edits import PACKAGE
 from posenc_compare.source.files import (
     OURS,
     PLUGIN,
+    bindings,
     file_of,
     read,
     source_cache,
@@ -31,10 +34,13 @@ from posenc_compare.source.files import (
 from posenc_compare.source.forms import (
     DECORATORS,
     defines,
+    is_silent,
     nameless,
     registers,
 )
 
+INSTALLED = {"site-packages", "dist-packages"}  # folders of packages
+BY_VERSION = {"torch"}  # which counts by its version, wherever it lies
 # With these, the definition of a class may run code of another one.
 SUBCLASSES = {"__subclasses__", "__init_subclass__", "__set_name__", "metaclass"}
 # Definitions run nothing if they are made of these.
@@ -45,6 +51,8 @@ QUIET += (ast.keyword, ast.Assign, ast.AnnAssign, ast.Expr, ast.Pass)
 CALLED = {"Facts", "Published", "Quantity", "Headline", "float"}
 PLAIN = {"staticmethod", "classmethod", "property", "torch.no_grad()"}
 PLAIN |= {"cached_property", "functools.cached_property"}  # decorators
+
+Place = tuple[str, Path]  # a module and its file
 
 
 @source_cache
@@ -57,7 +65,7 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
         definition: name of the class or function under the decorator.
     """
     own = frozenset(module.split(".")[0] for module, _ in (given, declaring))
-    files, packages = find_imports([given, declaring], own)
+    files, packages = _find_imports([given, declaring], own)
     parts = [part for place in files for part in _parts(place)]
     kept = {part for part in parts if not part.names or definition in part.names}
     if any(part.words & SUBCLASSES for part in parts):
@@ -66,7 +74,7 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
     while more := {part for part in parts if part.names & words} - kept:
         kept |= more
         words |= {word for part in more for word in part.words}
-    texts = [*map(_built_in, _built_ins(words))]
+    texts = [*filter(None, map(_built_in, _built_ins(words)))]
     texts += [_sha256(b"\0".join(map(read, package))) for package in packages]
     for module, path in files:
         counted = [part.text for part in _parts((module, path)) if part in kept]
@@ -74,6 +82,89 @@ def plugin_code(given: Place, declaring: Place, definition: str) -> Code:
     paths = [*(path for _, path in files), *(p for one in packages for p in one)]
     statements = tuple(part.statement for part in parts if part in kept)
     return Code(_sha256("\n".join(sorted(texts)).encode()), tuple(paths), statements)
+
+
+def _find_imports(
+    starts: list[Place], own: frozenset[str]
+) -> tuple[list[Place], set[tuple[Path, ...]]]:
+    """Return the files that modules lead to, and packages of other repositories."""
+    files: dict[Path, Place] = {}
+    packages: set[tuple[Path, ...]] = set()
+    homes = {None, *(_repository(path.resolve()) for _, path in starts)}
+    todo = [*starts]
+    while todo:
+        module, path = place = todo.pop()
+        if path in files:
+            continue
+        files[path] = place
+        nodes = [node for one in _statements_of(path) for node in ast.walk(one)]
+        found = [full for node in nodes for _, full in _imports(node, place)]
+        for name in (one for full in [module, *found] for one in _within(full)):
+            file = file_of(name)
+            if file is None or not is_own(name, own):
+                continue
+            top = name.split(".")[0]
+            if top in own or _repository(file.resolve()) in homes:
+                todo.append((name, file))
+            else:
+                packages.add(_package(top))
+    return [*files.values()], packages
+
+
+@source_cache
+def is_own(module: str, own: frozenset[str]) -> bool:
+    """Return whether a module belongs to these packages, or to no installed one."""
+    top, path = module.split(".")[0], file_of(module)
+    if top in own:
+        return True
+    if path is None or top == OURS or top in BY_VERSION:
+        return False
+    real = path.resolve()
+    stdlib = Path(sysconfig.get_path("stdlib")).resolve()
+    if real.is_relative_to(stdlib) or INSTALLED.intersection(real.parts):
+        return False
+    home = real.parents[module.count(".") + (path.name == "__init__.py")]
+    return not any(home.glob(f"{top}-*.dist-info"))  # of `pip install --target`
+
+
+@source_cache
+def _repository(path: Path) -> Path | None:
+    """Return the folder of the git repository of a file, if it lies in one."""
+    return next((p for p in path.parents if (p / ".git").exists()), None)
+
+
+@source_cache
+def _package(top: str) -> tuple[Path, ...]:
+    """Return the files of a top-level package or module, in a fixed order."""
+    spec = importlib.util.find_spec(top)
+    folders = map(Path, (spec and spec.submodule_search_locations) or ())
+    found = (file for folder in folders for file in folder.rglob("*.py"))
+    files = sorted(file for file in found if file.is_file())
+    own = file_of(top)
+    return tuple(files) if files or own is None else (own,)
+
+
+def _statements_of(path: Path) -> list[ast.stmt]:
+    """Return the statements of a file that import or run."""
+    body = tree_of(read(path)).body
+    imported = ast.Import | ast.ImportFrom
+    return [one for one in body if isinstance(one, imported) or not is_silent(one)]
+
+
+def _imports(node: ast.AST, place: Place) -> list[tuple[str, str]]:
+    """Return the names that an import in a file binds, and what they stand for."""
+    module, path = place
+    package = module if path.stem == "__init__" else module.rpartition(".")[0]
+    found = bindings(node, package)
+    return [
+        (name, f"{origin}.{part}" if part else origin) for name, origin, part in found
+    ]
+
+
+def _within(name: str) -> list[str]:
+    """Return the names of a module's enclosing packages, then its own name."""
+    words = name.split(".")
+    return [".".join(words[:end]) for end in range(1, len(words) + 1)]
 
 
 class _Part(NamedTuple):
@@ -96,9 +187,9 @@ class _Part(NamedTuple):
 @source_cache
 def _parts(place: Place) -> list[_Part]:
     """Return the statements of a file that may count, in their order."""
-    body = statements_of(place[1])
+    body = _statements_of(place[1])
     bound = [(name, "") for statement in body for name in defines(statement)]
-    bound += [pair for statement in body for pair in imports(statement, place)]
+    bound += [pair for statement in body for pair in _imports(statement, place)]
     ours = {name for name, full in bound if full.split(".")[0] == OURS}
     ours -= {name for name, full in bound if full.split(".")[0] != OURS}
     parts: list[_Part] = []

@@ -23,8 +23,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.files import write_file
-from posenc_compare.validate import read_regular
+from posenc_compare.validate import read_regular, write_file
 
 FILE_NAME = "checkpoint"
 DIGEST, STEP = 32, 8  # bytes before the tensors

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from posenc_compare.attention import CAUSAL, Mask, Session
 from posenc_compare.attention.ids import check_placed
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import UnfitError
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 from posenc_compare.settings.seeds import stream_seed
 from posenc_compare.settings.setting import Convolution, Norm, Pool
@@ -290,7 +290,7 @@ class Decoder(nn.Module):
 def check_causal(scheme: Scheme, mask: Mask, network: NetworkKind) -> None:
     """Refuse a scheme that needs a causal mask, where there is none."""
     if scheme.facts.causal_only and not mask.causal:
-        raise ConfigError(
+        raise UnfitError(
             f"{scheme.name}: needs a causal mask, got the network {network} "
             f"without one; rope would work"
         )

@@ -143,7 +143,7 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named_on_any_machine(
     for part, labels in ((".", {"broken"}), ("control", {"alibi", "nope"})):
         records = read_folder(tmp_path / "out" / part, print)
         assert {r.label for r in records if r.measure == "extrapolation"} == labels
-    monkeypatch.setattr(command, "_check", lambda label, plugins: 0)
+    monkeypatch.setattr(command, "_check", lambda label, plugins: "")
     _, _, err = ranked(text)
     assert f"2 cells, 0 to compute, records in {tmp_path / 'out' / 'control'}" in err
 
@@ -152,7 +152,7 @@ def test_a_scheme_that_cannot_be_trained_has_no_rank_until_it_is_repaired(
     ranked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "MEASURES", "extrapolation,uniqueness")
-    monkeypatch.setattr(command, "_check", lambda label, plugins: 0)
+    monkeypatch.setattr(command, "_check", lambda label, plugins: "")
     broken = tmp_path / "broken"  # which no key counts
     broken.touch()
     text = DISGUISED.replace("disguised", "raising").replace("Disguised", "Raising")
@@ -192,7 +192,7 @@ def test_an_interruption_ends_it_and_says_how_to_go_on(
     """Whether cells of the scheme or of the reference are computed."""
     stops = iter([*before * [""], "SIGINT"])
     monkeypatch.setattr(Comparison, "compute", lambda *_: next(stops))
-    monkeypatch.setattr(command, "_check", lambda label, plugins: 0)
+    monkeypatch.setattr(command, "_check", lambda label, plugins: "")
     monkeypatch.setattr(command, "_differing", lambda known, own: ["torch differs"])
     with pytest.raises(typer.Exit) as ended:
         ranked(DISGUISED.replace("disguised", f"stopped_{before}"))

@@ -16,8 +16,7 @@ from typing import Any
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.store import Store
 from posenc_compare.registry import SCHEMES, add_plugin
-from posenc_compare.run.choices import Settings
-from posenc_compare.run.plan import missing, plan
+from posenc_compare.run.plan import Settings, missing, plan
 from posenc_compare.run.scheduler import Event, Scheduler
 from posenc_compare.run.workers import Pool
 from posenc_compare.settings.probe import ProbeSetting

@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import pickle
-import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save as to_bytes
-from support.filesystem import CALLS, Crash, Seam
+from support.filesystem import CALLS, Crash, Seam, cuts, flips
 
 from posenc_compare.errors import StoreError
 from posenc_compare.train.checkpoints import FILE_NAME, Checkpoints, Stopped
@@ -118,19 +117,6 @@ def test_another_run_may_finish_the_cell_at_any_time(folder: Path, at: int) -> N
 
 
 # Damaged checkpoints
-
-
-def flips(data: bytes, count: int) -> Iterator[bytes]:
-    draw = random.Random(0)
-    for _ in range(count):
-        place = draw.randrange(len(data))
-        flipped = data[place] ^ 1 << draw.randrange(8)
-        yield data[:place] + bytes([flipped]) + data[place + 1 :]
-
-
-def cuts(data: bytes, count: int) -> Iterator[bytes]:
-    for part in range(count):
-        yield data[: part * len(data) // count]
 
 
 DAMAGE: dict[str, Callable[[bytes], Iterator[bytes]]] = {

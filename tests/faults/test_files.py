@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.filesystem import CALLS, Crash, Seam
 
-from posenc_compare.records.files import write_file
+from posenc_compare.validate import write_file
 
 OLD, NEW, NEXT = b"old" * 99, b"new" * 200, b"next"
 RENAME = CALLS.index("replace") + 1  # of the calls, from 1

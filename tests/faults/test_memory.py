@@ -6,8 +6,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 
 from posenc_compare.records.cells import Cell
-from posenc_compare.run.compute import compute
-from posenc_compare.run.memory import out_of_memory
+from posenc_compare.run.compute import compute, out_of_memory
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.train.progress import Progress

@@ -2,12 +2,11 @@
 
 import errno
 import lzma
-import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.filesystem import CELL, Crash, Seam, body
+from support.filesystem import CELL, Crash, Seam, body, cuts, flips
 
 from posenc_compare.errors import StoreError
 from posenc_compare.records import archive
@@ -137,14 +136,9 @@ def test_a_packed_file_that_cannot_be_read_is_left_as_it_is(store: Store) -> Non
 
 def test_a_file_cut_or_changed_anywhere_is_noticed(store: Store) -> None:
     store.pack()
-    whole, rng = store.packed.read_bytes(), random.Random(0)
-    texts = [whole[:length] for length in range(0, len(whole), 37)]
-    for _ in range(60):
-        place = rng.randrange(len(whole))
-        flipped = whole[place] ^ 1 << rng.randrange(8)
-        texts.append(whole[:place] + bytes([flipped]) + whole[place + 1 :])
-    texts += [whole + whole, b"", b"{}", lzma.compress(b"\n\n")]
-    for text in texts:
+    whole = store.packed.read_bytes()
+    others = whole + whole, b"{}", lzma.compress(b"\n\n")
+    for text in (*cuts(whole, 40), *flips(whole, 60), *others):
         store.packed.write_bytes(text)
         reader = Store(store.folder)
         found = {r["key"]: r["rows"][0]["value"] for r in reader.records()}

@@ -8,8 +8,7 @@ import pytest
 from support.filesystem import CELL, body
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.reuse import copy_records, find_records
-from posenc_compare.records.store import Store
+from posenc_compare.records.store import Store, copy_records, find_records
 
 CELLS = [replace(CELL, setting=replace(CELL.setting, seed=seed)) for seed in range(4)]
 KEYS = [cell.key() for cell in CELLS]

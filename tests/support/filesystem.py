@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import random
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -119,6 +120,21 @@ def result(body: dict[str, Any]) -> bytes:
     """Return the canonical text of what came out, of a record's body."""
     read = parse_strictly(canonical({"key": "", **body}))
     return diff.result(Record.from_json(read))
+
+
+def cuts(data: bytes, count: int) -> Iterator[bytes]:
+    """Yield so many beginnings of a file, from none of it up."""
+    for part in range(count):
+        yield data[: part * len(data) // count]
+
+
+def flips(data: bytes, count: int) -> Iterator[bytes]:
+    """Yield a file with one bit of it flipped, at so many places."""
+    draw = random.Random(0)
+    for _ in range(count):
+        place = draw.randrange(len(data))
+        flipped = data[place] ^ 1 << draw.randrange(8)
+        yield data[:place] + bytes([flipped]) + data[place + 1 :]
 
 
 def sealed(text: bytes) -> bytes:

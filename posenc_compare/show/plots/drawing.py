@@ -7,7 +7,6 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.files import write_file
 from posenc_compare.records.load import Warn
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
@@ -16,7 +15,7 @@ from posenc_compare.show.frame import of_network
 from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import render
-from posenc_compare.validate import check_choice, check_folder
+from posenc_compare.validate import check_choice, check_folder, write_file
 
 DPI = 150
 FORMATS = ("png", "svg", "pdf")

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from posenc_compare.reproduce.orders import RANKS, Claim, PublishedOrder, Score
 from posenc_compare.show.differences import ALIKE
+from posenc_compare.show.orders import RANKS, Claim, PublishedOrder, Score
 
 SMALL = ("addition", "copy", "counting", "parity", "reverse", "sort")
 

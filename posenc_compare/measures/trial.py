@@ -12,11 +12,9 @@ from posenc_compare.attention import Session
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import HOOKS, Geometry, Scheme, Variant
+from posenc_compare.schemes.contract import misspelt_hook
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
-from posenc_compare.validate import near
-
-OWN = "posenc_compare."  # what names of modules of the package begin with
 
 
 def try_options(
@@ -29,7 +27,8 @@ def try_options(
     """
     sizes = [*dict.fromkeys(map(_geometry, settings))]
     for variant in variants:
-        if variant.options and _all_own(variant.schemes):
+        entries = map(SCHEMES.entry, variant.schemes)
+        if variant.options and all(entry.ours for entry in entries):
             refused = [_refusal(variant, size) for size in sizes]
             default = Variant(variant.name)
             if all(refused) and not all(_refusal(default, size) for size in sizes):
@@ -45,14 +44,8 @@ def misspelt(variants: Iterable[Variant]) -> Iterator[str]:
         scheme = SCHEMES.get(name)
         if any(getattr(scheme, hook) is not getattr(Scheme, hook) for hook in HOOKS):
             continue
-        own = [n for n in dir(scheme) if n[0] != "_" and not hasattr(Scheme, n)]
-        if meant := [(n, hooks[0]) for n in own if (hooks := near(n, HOOKS))]:
-            hint = "`{}` looks like `{}`".format(*meant[0])
-            yield f"{name} overrides no hook, and so does nothing; {hint}"
-
-
-def _all_own(names: Iterable[str]) -> bool:
-    return all(SCHEMES.entry(name).module.startswith(OWN) for name in names)
+        if meant := misspelt_hook(scheme):
+            yield f"{name} overrides no hook, and so does nothing; {meant}"
 
 
 def _geometry(setting: ProbeSetting | Training) -> Geometry:

@@ -1,1 +1,0 @@
-"""Published rankings, trained again."""
