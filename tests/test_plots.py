@@ -687,12 +687,12 @@ def test_dots_are_means_over_seeds_with_their_intervals() -> None:
     ]
     figure = drawn("uniqueness", records)
     share, shift = figure.axes
-    dot, bar = share.lines[:2]
+    (dot,), (bar,) = share.lines, share.collections[0].get_paths()
     assert np.asarray(dot.get_xdata()).tolist() == [pytest.approx(0.2)]
     # 4.303 is the quantile of Student's t for three seeds.
     half_width = 4.303 * 0.2 / 3**0.5
     ends = [0.2 - half_width, 0.2 + half_width]
-    assert np.asarray(bar.get_xdata()) == pytest.approx(ends, abs=1e-4)
+    assert np.asarray(bar.vertices)[:, 0] == pytest.approx(ends, abs=1e-4)
     assert share.get_xlim() == (-0.03, 1.03)
     assert "error of one linear map" in shift.get_title(loc="left").replace("\n", " ")
     assert np.asarray(shift.lines[0].get_xdata()).tolist() == [0.5]

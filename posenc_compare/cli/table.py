@@ -90,7 +90,7 @@ def table(
         if predict:
             frame, tables = _predictions(records)
         elif baseline:
-            tables = baseline_tables(records, baseline)
+            tables = baseline_tables(numbers, baseline)
         else:  # numbers without tables are those of all tables
             shown = Format.table if only else format
             frame, tables = what_to_show(numbers, shown)

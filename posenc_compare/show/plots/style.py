@@ -19,6 +19,7 @@ from PIL import Image
 from posenc_compare.records.labels import without_settings
 from posenc_compare.records.record import Record
 from posenc_compare.registry import FAMILIES, SCHEMES, Entry
+from posenc_compare.show.frame import Numbers
 from posenc_compare.show.plots.paper import PAGE, paper_width
 from posenc_compare.show.ranking import YEAR, by_family
 
@@ -63,7 +64,7 @@ RC: dict[Any, Any] = {
     "svg.hashsalt": "posenc-compare",
 }
 
-Draw = Callable[[list[Record]], Figure | None]
+Draw = Callable[[Numbers], Figure | None]
 
 
 @dataclass(frozen=True)
@@ -84,16 +85,12 @@ class Look:
     marker: str
     family: str
 
-    def line(self, *, markers: bool = True) -> Line2D:
-        """Return a line that looks so, for a legend."""
-        return Line2D(
-            [],
-            [],
-            color=self.colour,
-            linestyle=(0, self.dash) if self.dash else "-",
-            marker=self.marker if markers else "",
-            markeredgecolor="w",
-        )
+    @property
+    def line(self) -> dict[str, Any]:
+        """Return how a line looks, as matplotlib asks."""
+        dash = (0, self.dash) if self.dash else "-"
+        face = {"color": self.colour, "linestyle": dash, "marker": self.marker}
+        return {**face, "markeredgecolor": "w", "markeredgewidth": 0.75}
 
     def dot(self) -> Line2D:
         """Return a marker that looks so, for a legend."""
