@@ -88,8 +88,8 @@ class Lines:
         """Draw a panel with the lines of these schemes in colour."""
         panel = self.means[self.means["panel"] == name]
         lines = {text: line.set_index("x") for text, line in panel.groupby("scheme")}
-        for text in lines.keys() - {*schemes}:
-            axes.plot(lines[text]["mean"], color=FAINT, linewidth=0.6, zorder=1)
+        for line in (line for text, line in lines.items() if text not in schemes):
+            axes.plot(line["mean"], color=FAINT, linewidth=0.6, zorder=1)
         for text in filter(lines.__contains__, schemes):
             mean, width = lines[text]["mean"], lines[text]["half_width"]
             look = self.looks[text]
