@@ -51,7 +51,9 @@ def test_curves_come_first_and_latex_has_the_differences() -> None:
     mean, width, _, p = re.split(" ± |, ", curve.body[0][2])
     assert p == "p 0.031 *"
     (line,) = [line for line in text.split("\n") if line.startswith("alibi & ")]
-    assert line.endswith(rf"& {mean.replace('-', '$-$')} $\pm$ {width} {{*}} \\")
+    assert line.endswith(
+        rf"& {mean.replace('-', '$-$')} $\pm$ {width} {{*}} & 0.031 \\"
+    )
     assert "seeds that are better" not in text
     assert (
         "difference from rope ($\\pm$ half width of its 95\\% interval over "
