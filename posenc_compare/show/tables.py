@@ -320,7 +320,13 @@ def layout(
         for c in columns
     ]
     rankings = [*map(ranking.ranking, columns)]
-    best, lines = [one.best for one in rankings], ranking.order_lines(columns, rankings)
+    best = [one.best for one in rankings]
+    orders = {
+        place: f"{column.name}: {one.text}"
+        for place, (column, one) in enumerate(zip(columns, rankings, strict=True), 1)
+        if one.text
+    }
+    lines = [*orders.values()] or ranking.no_order(rankings)
     if lines and any(len(texts_behind(column, behind)) > 1 for column in columns):
         best, lines = [frozenset[str]() for _ in columns], [SEVERAL]
     below = {
@@ -356,6 +362,7 @@ def layout(
         (*lines, *(line for some in below.values() for line in some)),
         frozenset(measures),
         "; ".join(filter(None, notes)),
+        orders,
         below,
     )
 
