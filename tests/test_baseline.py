@@ -62,6 +62,7 @@ def test_curves_come_first_and_latex_has_the_differences() -> None:
     records = made()
     records[0]["rows"][1] |= {"value": None, "note": "lost"}
     assert as_latex(tables(records)[:1]).count("n = 5") == 2  # of both at 16
+    assert "difference from rope (without intervals)" in as_latex(tables(made(1)))
 
 
 def test_seeds_that_one_lacks_are_not_compared_and_reasons_stay() -> None:

@@ -111,10 +111,14 @@ def baseline_tables(records: list[Record], baseline: str) -> list[Table]:
                 cells = [
                     _cells(c, labels, baseline, quantity, other_text) for c in columns
                 ]
-                spread = f"± half width of its {LEVEL:.0%} interval over paired seeds"
+                shown = [cell for own in cells for cell in own.values()]
+                spread = "without intervals"
+                if any(cell.half_width >= 0 for cell in shown):  # which may be NaN
+                    interval = f"{LEVEL:.0%} interval over paired seeds"
+                    spread = f"± half width of its {interval}"
                 if quantity.name in frame.STEPPED:
                     spread = "with its range over seeds"
-                alike = any(cell.alike for own in cells for cell in own.values())
+                alike = any(cell.alike for cell in shown)
                 table = Table(
                     f"{prefix(task)}{title}: difference from {baseline}",
                     ["scheme", *(column.name for column in columns)],
@@ -237,9 +241,12 @@ def rank_table(records: Iterable[Record], own: str) -> Table:
         none = [k for k in ranked if x not in curves[k] or not curves[k][x].values]
         if none:
             lines.append(f"without a score at {x:g}: {', '.join(none)}")
+    found = [one for some in compared.values() for one in some.values()]
+    several = any(len(one.values) > 1 for one in found)
+    paired = "; its 95 % interval is over paired seeds and not adjusted"
     lines += [
-        f"difference: the other minus {own}, so + means that {own} is better; its "
-        f"95 % interval is over paired seeds and not adjusted",
+        f"difference: the other minus {own}, so + means that {own} is better"
+        f"{paired * several}",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
         f"scores: means over the seeds that a scheme shares with {own}; neighbours "
         f"without a difference have no ranking, and equal scores are in the order of "
