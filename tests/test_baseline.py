@@ -52,7 +52,9 @@ def test_curves_come_first_and_latex_has_the_differences() -> None:
     mean, width, _, p = re.split(" ± |, ", curve.body[0][2])
     assert p == "p 0.031 *"
     (line,) = [line for line in text.split("\n") if line.startswith("alibi & ")]
-    assert line.endswith(rf"& {mean.replace('-', '$-$')} $\pm$ {width} {{*}} \\")
+    assert line.endswith(
+        rf"& {mean.replace('-', '$-$')} $\pm$ {width} {{*}} & 0.031 \\"
+    )
     assert "seeds that are better" not in text
     assert (
         "difference from rope ($\\pm$ half width of its 95\\% interval over "
@@ -61,6 +63,7 @@ def test_curves_come_first_and_latex_has_the_differences() -> None:
     records = made()
     records[0]["rows"][1] |= {"value": None, "note": "lost"}
     assert as_latex(tables(records)[:1]).count("n = 5") == 2  # of both at 16
+    assert "difference from rope (without intervals)" in as_latex(tables(made(1)))
 
 
 def test_seeds_that_one_lacks_are_not_compared_and_reasons_stay() -> None:

@@ -85,7 +85,7 @@ def slow_ranks(label: str, seed: int) -> float:
 def ranks(made: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the mean reciprocal ranks by scheme."""
     numbers = Numbers(labelled(made))
-    found = reciprocal_ranks(numbers, by_task(numbers.records))
+    found = reciprocal_ranks(numbers, by_task(numbers))
     return {mean.scheme: mean for mean in found.itertuples()}
 
 

@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.records import curve, fact, labelled, record, row, stored
+from support.records import SPREAD, curve, fact, labelled, record, row, stored
+from support.shown import refusal, shown_in
 
 from posenc_compare.cli.console import show_tables
 from posenc_compare.errors import StoreError
@@ -195,6 +196,30 @@ def test_one_table_is_printed_by_its_title(posenc, tmp_path: Path) -> None:
     assert done.stderr == (
         "error: only 'bytes': must be part of the title of a table; there are bits by "
         "test length; Measures without training\n"
+    )
+
+
+def test_columns_are_printed_by_their_headings(posenc, tmp_path: Path) -> None:
+    made = [
+        one
+        for seed, spread in enumerate(SPREAD)
+        for one in (
+            curve("a", [2.0, 3.0, 4.0 + spread], seed=seed),
+            curve("b", [5.0 + spread, 3.0, 5.0], seed=seed),
+            record("a", seed=seed),
+        )
+    ]
+    folder = stored(tmp_path / "run", made)
+    words = ["table", folder, "--format"]
+    assert "\n8: " in posenc(*words, "md").stdout
+    (shown,) = shown_in(posenc(*words, "md", "--columns", "32,1?").stdout)
+    assert (shown.head, [*shown.rows]) == (["16", "32"], ["a", "b"])
+    assert [line.partition(":")[0] for line in shown.lines] == ["16", "32"]
+    rows = posenc(*words, "csv", "--columns", "GAIN").stdout
+    assert {line.split(",")[2] for line in rows.splitlines()[1:]} == {'"gain"'}
+    assert refusal(posenc("table", folder, "--columns", "8,x")) == (
+        "error: columns 'x': must be the heading of a column; there are scheme, 8, 16, "
+        "32, gain\n"
     )
 
 

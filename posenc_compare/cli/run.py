@@ -184,10 +184,11 @@ def _show_results(
     # This table is written last of all that is shown.
     other = any(record.key not in shown for record in newest(found))
     if other or store.newer(store.folder / "table.tex") or undrawn(store.folder):
-        for path in draw_all(everything, store.folder, say):
-            say(str(path))
         same = len(everything) == len(records)  # all of the folder are of this run
-        write_tables(numbers if same else Numbers(everything), store.folder)
+        numbers = numbers if same else Numbers(everything)
+        for path in draw_all(numbers, store.folder, say):
+            say(str(path))
+        write_tables(numbers, store.folder)
     folder = shlex.quote(str(store.folder))
     say(
         f"tables and plots in {store.folder}; `posenc-compare report {folder}` writes "

@@ -1,6 +1,7 @@
 """The command that prints the tables of folders of records."""
 
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +55,12 @@ def table(
     only: Annotated[
         str, typer.Option(help="Print only the tables with this text in their title.")
     ] = "",
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="Print columns of these headings alone: comma-separated, or globs."
+        ),
+    ] = "",
     no_floors: NoFloors = False,
     format: Formats = Format.table,
     size: Annotated[
@@ -90,17 +97,19 @@ def table(
         if predict:
             frame, tables = _predictions(records)
         elif baseline:
-            tables = baseline_tables(records, baseline)
+            tables = baseline_tables(numbers, baseline)
         else:  # numbers without tables are those of all tables
-            shown = Format.table if only else format
+            shown = Format.table if only or columns else format
             frame, tables = what_to_show(numbers, shown)
     if only:
         tables = _titled(tables, only)
-    if baseline or by or (only and not predict):
+    if columns:
+        tables = _with_columns(tables, columns)
+    if baseline or by or ((only or columns) and not predict):
         frame = cell_table(tables)
     show_tables(tables, format, frame, size)
     if out:
-        rows = Numbers([]) if only else numbers
+        rows = Numbers([]) if only or columns else numbers
         for path in write_tables(rows, out, tables or None, frame, size):
             say(f"wrote {path}")
 
@@ -116,15 +125,45 @@ def _check(baseline: str, by: str, *, predict: bool) -> None:
         )
 
 
+def _plain(name: str) -> str:
+    """Return a title or heading without arrows, which readers do not type."""
+    return re.sub(" [↓↑]", "", name)
+
+
+def _with_columns(tables: "list[Table]", text: str) -> "list[Table]":
+    """Return the tables that have some of the columns, without their others.
+
+    The columns that distinguish rows stay.
+    """
+    from posenc_compare.show.fit import keys_of
+    from posenc_compare.show.format import of_columns
+
+    headings = [[*map(_plain, table.head)] for table in tables]
+    every = [*dict.fromkeys(name for names in headings for name in names)]
+    wanted: set[str] = set()
+    for one in (part.strip() for part in text.split(",")):
+        fit = [name for name in every if fnmatchcase(name.casefold(), one.casefold())]
+        if not fit:
+            raise ConfigError(
+                f"columns {one[:80]!r}: must be the heading of a column; there are "
+                f"{', '.join(every)}"
+            )
+        wanted |= {*fit}
+    found = []
+    for table, names in zip(tables, headings, strict=True):
+        keys = keys_of(table)
+        places = [i for i, name in enumerate(names) if i < keys or name in wanted]
+        if wanted & {*names}:
+            found.append(of_columns(table, places))
+    return found
+
+
 def _titled(tables: "list[Table]", text: str) -> "list[Table]":
     """Return the tables with a text in their names; arrows and case do not count."""
-
-    def plain(name: str) -> str:
-        return re.sub(" [↓↑]", "", name).casefold()
-
-    found = [table for table in tables if plain(text) in plain(table.name)]
+    part = _plain(text).casefold()
+    found = [table for table in tables if part in _plain(table.name).casefold()]
     if not found:
-        names = "; ".join(re.sub(" [↓↑]", "", table.name) for table in tables)
+        names = "; ".join(_plain(table.name) for table in tables)
         raise ConfigError(
             f"only {text[:80]!r}: must be part of the title of a table; there are "
             f"{names}"

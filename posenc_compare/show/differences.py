@@ -16,7 +16,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
 from posenc_compare.show import frame
 from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.frame import Floats, Mean
+from posenc_compare.show.frame import Floats, Mean, Numbers, numbers_of
 from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.setting import texts_of, training_of
 from posenc_compare.show.tables import by_x, without_result
@@ -80,14 +80,15 @@ def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:
     ]
 
 
-def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
+def baseline_tables(records: list[Record], baseline: str) -> list[Table]:
     """Return a table for every outcome of trained networks.
 
     A cell is the mean difference from the baseline with its 95 % interval, in how many
     of the common seeds the scheme is better, and the p value of a difference, adjusted
     for all schemes of the column.
     """
-    tasks = by_task(records)
+    numbers = numbers_of(records)
+    tasks = by_task(numbers)
     labels = {record.label for some in tasks.values() for record in some}
     if baseline not in labels:
         there = ", ".join(sorted(labels)[:8])
@@ -100,7 +101,7 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
         for record in some:
             texts.setdefault(record.label, set()).update(texts_of([record]))
         other_text = {k for k, own in texts.items() if own != texts.get(baseline)}
-        for title, quantity, columns in _outcomes(some):
+        for title, quantity, columns in _outcomes(numbers.among(some)):
             better = quantity.better
             own = [c.means[baseline] for c in columns if baseline in c.means]
             seeds = [mean.n for mean in own if mean.quantity]  # which failures lack
@@ -110,10 +111,14 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
                 cells = [
                     _cells(c, labels, baseline, quantity, other_text) for c in columns
                 ]
-                spread = f"± half width of its {LEVEL:.0%} interval over paired seeds"
+                shown = [cell for own in cells for cell in own.values()]
+                spread = "without intervals"
+                if any(cell.half_width >= 0 for cell in shown):  # which may be NaN
+                    interval = f"{LEVEL:.0%} interval over paired seeds"
+                    spread = f"± half width of its {interval}"
                 if quantity.name in frame.STEPPED:
                     spread = "with its range over seeds"
-                alike = any(cell.alike for own in cells for cell in own.values())
+                alike = any(cell.alike for cell in shown)
                 table = Table(
                     f"{prefix(task)}{title}: difference from {baseline}",
                     ["scheme", *(column.name for column in columns)],
@@ -139,9 +144,9 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
     return tables
 
 
-def _outcomes(records: list[Record]) -> Iterator[tuple[str, Quantity, list[Column]]]:
+def _outcomes(numbers: Numbers) -> Iterator[tuple[str, Quantity, list[Column]]]:
     """Yield title, quantity and columns of what has a better end, curves first."""
-    means, views = frame.Numbers(records).means, frame.views_of(records).items()
+    means, views = numbers.means, frame.views_of(numbers).items()
     for (measure, name), view in sorted(
         views, key=lambda item: not isinstance(item[1], Curve)
     ):
@@ -236,9 +241,12 @@ def rank_table(records: Iterable[Record], own: str) -> Table:
         none = [k for k in ranked if x not in curves[k] or not curves[k][x].values]
         if none:
             lines.append(f"without a score at {x:g}: {', '.join(none)}")
+    found = [one for some in compared.values() for one in some.values()]
+    several = any(len(one.values) > 1 for one in found)
+    paired = "; its 95 % interval is over paired seeds and not adjusted"
     lines += [
-        f"difference: the other minus {own}, so + means that {own} is better; its "
-        f"95 % interval is over paired seeds and not adjusted",
+        f"difference: the other minus {own}, so + means that {own} is better"
+        f"{paired * several}",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
         f"scores: means over the seeds that a scheme shares with {own}; neighbours "
         f"without a difference have no ranking, and equal scores are in the order of "

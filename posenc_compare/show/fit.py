@@ -1,9 +1,8 @@
 """Tables that are wider than a terminal or a column of a paper, in parts that fit."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.format import Cell, Table, of_columns
 
 LABEL, SHORT = 40, 20  # characters of a label, or of another word, that is not broken
 
@@ -35,7 +34,7 @@ def in_parts(table: Table, widths: Sequence[int], room: int) -> list[Table]:
 
     The columns that distinguish rows stand in every part.
     """
-    keys = _keys(table)
+    keys = keys_of(table)
     parts: list[list[int]] = []
     left = 0
     for place in range(keys, len(widths)):
@@ -46,14 +45,7 @@ def in_parts(table: Table, widths: Sequence[int], room: int) -> list[Table]:
         left -= widths[place]
     if len(parts) < 2:
         return [table]
-    return [
-        replace(
-            table,
-            head=[table.head[i] for i in part],
-            rows=[[row[i] for i in part] for row in table.rows],
-        )
-        for part in parts
-    ]
+    return [of_columns(table, part) for part in parts]
 
 
 def spread(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
@@ -67,7 +59,7 @@ def spread(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
     return widths
 
 
-def _keys(table: Table) -> int:
+def keys_of(table: Table) -> int:
     """Return how many of the first columns distinguish the rows of a table."""
     for keys in range(1, len(table.head)):
         names = [tuple(row[:keys]) for row in table.rows]

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tabulate import tabulate
@@ -55,7 +55,8 @@ class Cell:
 class Table:
     """A table as a reader sees it, still in numbers.
 
-    `below` holds by column those of the lines that name schemes below a floor.
+    Of the lines, `orders` holds by column that on its order, and `below` those that
+    name schemes below a floor.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Table:
     lines: tuple[str, ...] = ()  # beneath the table, on the order of its rows
     measures: frozenset[str] = frozenset()  # whose numbers it shows
     note: str = ""  # on what the numbers are; in brackets behind the name
+    orders: Mapping[int, str] = field(default_factory=dict)
     below: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -93,6 +95,21 @@ class Table:
             for j, cell in enumerate(row)
             if isinstance(cell, Cell) and cell.best
         }
+
+
+def of_columns(table: Table, places: Sequence[int]) -> Table:
+    """Return some columns of a table, without lines on others."""
+    others = {*range(len(table.head))} - {*places}
+    lines = {line for place in others for line in table.below.get(place, ())}
+    lines |= {table.orders.get(place, "") for place in others}
+    return replace(
+        table,
+        head=[table.head[place] for place in places],
+        rows=[[row[place] for place in places] for row in table.rows],
+        lines=tuple(line for line in table.lines if line not in lines),
+        orders={},
+        below={},
+    )
 
 
 def number(value: float) -> str:

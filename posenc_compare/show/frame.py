@@ -66,15 +66,8 @@ def without_floors(record: Record) -> Record:
     return replace(record, rows=rows)
 
 
-class Numbers:
-    """The numbers of records, as frames that are made once.
-
-    Attributes:
-        records: as `load_records` returns them.
-    """
-
-    def __init__(self, records: Iterable[Record]) -> None:
-        self.records = [*records]
+class Numbers(list[Record]):
+    """Records, as `load_records` returns them, with frames that are made once."""
 
     @cached_property
     def rows(self) -> Frame:
@@ -84,7 +77,7 @@ class Numbers:
         settings, whether a number is `repeatable`, and `windows` of documents. The
         column `x` is where a curve's point lies, `record` the key of its file.
         """
-        rows = [row for record in self.records for row in _rows(record)]
+        rows = [row for record in self for row in _rows(record)]
         frame = pd.DataFrame(rows, columns=[*LONG, *BESIDE])
         return frame.astype({"x": "float64", "value": "float64", "repeatable": bool})
 
@@ -116,12 +109,27 @@ class Numbers:
         keys = self.means["records"].map(lambda found: " ".join(sorted(found)))
         return self.means.assign(records=keys)[SUMMARY]
 
+    @cached_property
+    def of_networks(self) -> "Numbers":
+        """Return those without numbers of one layer of several."""
+        part = Numbers(map(of_network, self))
+        part.rows, part.means = (
+            some[~some["note"].map(lambda note: has_note(note, ONE_LAYER)).astype(bool)]
+            for some in (self.rows, self.means)
+        )
+        return part
+
     def among(self, records: list[Record]) -> "Numbers":
         """Return those of some of the records, with all seeds of what is among them."""
         part, keys = Numbers(records), {record.key for record in records}
         part.rows = self.rows[self.rows["record"].isin(keys)]
         part.means = self.means[[not keys.isdisjoint(k) for k in self.means["records"]]]
         return part
+
+
+def numbers_of(records: list[Record]) -> Numbers:
+    """Return records with their frames; those that have some keep them."""
+    return records if isinstance(records, Numbers) else Numbers(records)
 
 
 def cell_table(tables: Iterable[Table]) -> Frame:
@@ -198,6 +206,14 @@ def is_count(mean: float, unit: str) -> bool:
 def with_values(mean: Mean, values: dict[int, float], **changes: Any) -> Mean:
     """Return the mean of other values, with their interval over seeds."""
     return mean._replace(**_of_values(values), documents=0, **changes)
+
+
+def less(one: Mean, other: Mean) -> Mean:
+    """Return the mean of one number less another, over the seeds that both have."""
+    both = [seed for seed in one.values if seed in other.values]
+    return with_values(
+        one, {seed: one.values[seed] - other.values[seed] for seed in both}
+    )
 
 
 def values_of(means: Iterable[Mean]) -> Floats:

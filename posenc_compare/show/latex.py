@@ -1,12 +1,13 @@
 """Tables in LaTeX, for the package booktabs: the text of the other formats.
 
-The best numbers are bold. Of a difference there is the star, but no p and no count of
-better seeds. A cell without a number holds a dash.
+The best numbers are bold. The p values of differences have a column of their own, and
+there is no count of better seeds. A cell without a number holds a dash.
 """
 
+import math
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -50,7 +51,22 @@ def as_latex(tables: Iterable[Table], size: str = "") -> str:
     """
     if size:
         check_choice("size", size, tuple(SIZES))
-    return "".join(f"{PACKAGE}\n{_float(table, size)}" for table in tables)
+    return "".join(f"{PACKAGE}\n{_float(_with_p(table), size)}" for table in tables)
+
+
+def _with_p(table: Table) -> Table:
+    """Return a table with a column of p behind each column of differences."""
+    columns: list[tuple[str, Sequence[str | Cell]]] = []
+    for place, name in enumerate(table.head):
+        cells = [row[place] for row in table.rows]
+        columns.append((name, cells))
+        p = [cell.p if isinstance(cell, Cell) else math.nan for cell in cells]
+        if not all(map(math.isnan, p)):
+            texts = ["" if math.isnan(one) else f"{one:.3f}" for one in p]
+            columns.append((f"p, {name}", texts))
+    head = [name for name, _ in columns]
+    rows = [*zip(*(cells for _, cells in columns), strict=True)]
+    return replace(table, head=head, rows=rows)
 
 
 def _tabular(table: Table, size: str) -> str:

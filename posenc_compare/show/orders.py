@@ -162,14 +162,15 @@ def order_table(name: str, order: PublishedOrder, found: list[Outcome]) -> Table
     seeds = max((len(outcome.values) for outcome in found), default=1)
     rows = [[str(one.claim), one.cell(), one.verdict] for one in found]
     lines = [f"published: {order.says} ({order.source})", f"verdict: {verdict(found)}"]
-    intervals = f"{LEVEL:.0%} intervals of paired differences"
+    seeds_alone = f"{seeds} seed{'s' * (seeds != 1)}"
+    intervals = f", {LEVEL:.0%} intervals of paired differences" * (seeds > 1)
     return Table(
         name,
         ["claim", "ours", "verdict"],
         rows,
         seeds,
         (*lines, *filter(None, [order.why])),
-        note=f"{seeds} seeds, {intervals}; * p ≤ {ALPHA:g}",
+        note=f"{seeds_alone}{intervals}; * p ≤ {ALPHA:g}",
     )
 
 

@@ -6,7 +6,7 @@ them.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,14 +114,11 @@ def may_rank(columns: Iterable[Column]) -> bool:
     )
 
 
-def order_lines(columns: Iterable[Column], rankings: Sequence[Ranking]) -> list[str]:
-    """Return a line for every column that has an order, or one that there is none."""
-    known = zip(columns, rankings, strict=True)
-    lines = [f"{column.name}: {one.text}" for column, one in known if one.text]
+def no_order(rankings: Iterable[Ranking]) -> list[str]:
+    """Return a line that there is no order, if schemes have any seeds in common."""
     most = max(one.seeds for one in rankings)
-    if lines or not most:
-        return lines
-    return [f"no order: {most} seed{'s' * (most != 1)}, {FEWEST} are needed"]
+    line = f"no order: {most} seed{'s' * (most != 1)}, {FEWEST} are needed"
+    return [line] * bool(most)
 
 
 def twins(means: Frame) -> dict[str, str]:

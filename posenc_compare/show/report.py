@@ -24,7 +24,7 @@ from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS, SETTINGS
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.format import Cell, Table, cell_text, number
-from posenc_compare.show.frame import Numbers
+from posenc_compare.show.frame import numbers_of
 from posenc_compare.show.plots.drawing import images
 from posenc_compare.show.ranking import by_family_of
 from posenc_compare.show.scorecard import scorecard
@@ -73,7 +73,8 @@ def write_report(
     plots: bool = True,
 ) -> None:
     """Write the report of records, as `load_records` returns them, to a file."""
-    text = report_html(records, title, plates_of(records, warn) if plots else ())
+    numbers = numbers_of(records)
+    text = report_html(numbers, title, plates_of(numbers, warn) if plots else ())
     try:
         write_file(path, text.encode())
     except OSError as error:
@@ -90,7 +91,7 @@ def report_html(
 
     Tables `first` stand before its own.
     """
-    numbers = Numbers(records)
+    numbers = numbers_of(records)
     tables = enumerate(display_tables(numbers))
     sections = [Section(f"table-{i}", table) for i, table in tables]
     if card := scorecard(numbers):

@@ -16,7 +16,7 @@ from posenc_compare.records.selection import Selection
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Table, as_markdown
-from posenc_compare.show.frame import LONG, Numbers, of_network
+from posenc_compare.show.frame import LONG, Numbers
 from posenc_compare.show.latex import as_latex
 from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import coverage
@@ -61,7 +61,11 @@ class Results:
     @functools.cached_property
     def frame(self) -> pd.DataFrame:
         """Return a row per number; a record without numbers has one that says why."""
-        return Numbers(self.records).rows[LONG]
+        return self._numbers.rows[LONG]
+
+    @functools.cached_property
+    def _numbers(self) -> Numbers:
+        return Numbers(self.records)
 
     @property
     def failed(self) -> list[Record]:
@@ -101,7 +105,7 @@ class Results:
             >>> figure = load("results/ablations/375-steps").plot("extrapolation")
             >>> figure.savefig("extrapolation.pdf")
         """
-        figure = PLOTS.get(name)([*map(of_network, self.records)])
+        figure = PLOTS.get(name)(self._numbers.of_networks)
         if figure is None:
             raise ConfigError(
                 f"plot {name}: must have records that it can draw, and these hold none"
@@ -114,7 +118,7 @@ class Results:
         Raises:
             StoreError: if it cannot be written.
         """
-        write_report(self.records, self.folder.resolve().name, Path(path))
+        write_report(self._numbers, self.folder.resolve().name, Path(path))
         return Path(path)
 
     def __repr__(self) -> str:

@@ -14,14 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc_compare.records.quantities import NEAR, ONE_LAYER, has_note
+from posenc_compare.records.quantities import NEAR, has_note
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
-from posenc_compare.show.frame import Frame, Mean, Numbers, rows_of, values_of
+from posenc_compare.show.frame import Frame, Mean, Numbers, less, rows_of, values_of
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.setting import texts_of
 from posenc_compare.show.tasks import FIRST, by_task
-from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
 from posenc_compare.stats.rounding import difference, rounded_away
 
@@ -82,12 +81,11 @@ def scorecard(numbers: Numbers) -> Table | None:
     Schemes that hold their level come first; then the score at the longest test counts.
     Measures of one layer of several say nothing of the network.
     """
-    networks = by_task(numbers.records).get(FIRST, [])
+    networks = by_task(numbers).get(FIRST, [])
     if len({record.spec.setting.get("length") for record in networks}) > 1:
         return None
-    means = numbers.means
+    means = numbers.of_networks.means
     means = means[means["task"].isin(["", FIRST])]
-    means = means[[not has_note(note, ONE_LAYER) for note in means["note"]]]
     schemes, left = _by_row(rows_of(means))
     curves = {
         name: {m.x: m for m in found.get(("extrapolation", "bits_per_byte", ""), [])}
@@ -102,7 +100,7 @@ def scorecard(numbers: Numbers) -> Table | None:
         {name: curve[x] for name, curve in curves.items() if x in curve and curve[x].n}
         for x in lengths
     ]
-    texts = texts_of(r for r in numbers.records if r.label in schemes)
+    texts = texts_of(r for r in numbers if r.label in schemes)
     one_text = len(texts) < 2
     leading = [_leading(end) if one_text else set[str]() for end in ends]
     cards = []
@@ -321,10 +319,10 @@ def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
         return "", ""
     if not last.values:
         return "", "undefined"
-    if not (both := first.values.keys() & last.values.keys()):
+    change = less(last, first)
+    mean, width = change.mean, change.half_width
+    if not change.n:
         return "", ""
-    changes = [last.values[seed] - first.values[seed] for seed in both]
-    mean, width = sum(changes) / len(changes), half_width(changes)
     if math.isnan(width):
         return f"{mean:+.2f}", "one seed"
     verdict = "unclear"

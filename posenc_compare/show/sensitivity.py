@@ -108,13 +108,11 @@ def _side_by_side(
     lines = _reversed(columns, labels) if _of_one_text(columns, records) else []
     if len(columns) == 2:
         first, last = (column.means for column in columns)
-        changes = {}
-        for label in [k for k in labels if k in first and k in last]:
-            before, after = first[label].values, last[label].values
-            common = {
-                seed: after[seed] - before[seed] for seed in before if seed in after
-            }
-            changes[label] = frame.with_values(first[label], common, note="")
+        changes = {
+            label: frame.less(last[label], first[label])._replace(note="")
+            for label in labels
+            if label in first and label in last
+        }
         columns = [*columns, Column("change", columns[0].measure, changes)]
     table = layout(title, columns, records, labels)
     return replace(table, lines=(*table.lines, *lines))

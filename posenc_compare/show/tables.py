@@ -56,7 +56,7 @@ TITLES = {
 
 def display_tables(numbers: Numbers) -> list[Table]:
     """Return the tables a reader sees: of what is trained first, and curves first."""
-    records = numbers.records
+    records = numbers
     tasks = by_task(records)
     found = _across(numbers, tasks) if len(tasks) > 1 else []
     for task, own in tasks.items():
@@ -73,7 +73,7 @@ def display_tables(numbers: Numbers) -> list[Table]:
 def all_tables(numbers: Numbers) -> list[Table]:
     """Return the scorecard, the tables of all measures and cells without a result."""
     card = [*filter(None, [scorecard(numbers)])]
-    return card + display_tables(numbers) + without_result(numbers.records)
+    return card + display_tables(numbers) + without_result(numbers)
 
 
 def without_result(records: list[Record]) -> list[Table]:
@@ -102,7 +102,7 @@ def write_tables(
     """
     check_folder("out", folder)
     texts: dict[str, str] = {}
-    if numbers.records:
+    if numbers:
         texts["rows.csv"] = as_csv(numbers.rows[frame.LONG])
         shown = numbers.summary if shown is None else shown
     if shown is not None:
@@ -153,8 +153,8 @@ class Part:
     """The tables of one kind of setting and one task, whose titles have one start."""
 
     def __init__(self, numbers: Numbers, kind: str, start: str = "") -> None:
-        self.records, self.kind, self.start = numbers.records, kind, start
-        self.means, self.views = numbers.means, frame.views_of(numbers.records)
+        self.records, self.kind, self.start = numbers, kind, start
+        self.means, self.views = numbers.means, frame.views_of(numbers)
 
     def tables(self) -> list[Table]:
         """Return the tables of curves and cases, and then those of headlines."""
@@ -319,7 +319,13 @@ def layout(
         for c in columns
     ]
     rankings = [*map(ranking.ranking, columns)]
-    best, lines = [one.best for one in rankings], ranking.order_lines(columns, rankings)
+    best = [one.best for one in rankings]
+    orders = {
+        place: f"{column.name}: {one.text}"
+        for place, (column, one) in enumerate(zip(columns, rankings, strict=True), 1)
+        if one.text
+    }
+    lines = [*orders.values()] or ranking.no_order(rankings)
     if lines and any(len(texts_behind(column, behind)) > 1 for column in columns):
         best, lines = [frozenset[str]() for _ in columns], [SEVERAL]
     below = {
@@ -355,6 +361,7 @@ def layout(
         (*lines, *(line for some in below.values() for line in some)),
         frozenset(measures),
         "; ".join(filter(None, notes)),
+        orders,
         below,
     )
 

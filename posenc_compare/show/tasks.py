@@ -69,7 +69,7 @@ def reciprocal_ranks(
     Returns:
         A row for each scheme, as `Numbers.means` has them.
     """
-    scored = [r for r in numbers.records if quantity in r.quantities]
+    scored = [r for r in numbers if quantity in r.quantities]
     counted = {record.task for record in scored} & {*tasks}
     means, rows = (
         some[some["task"].isin(counted) & some["repeatable"]]  # times make no twins

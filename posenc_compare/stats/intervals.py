@@ -54,4 +54,5 @@ def wilson(found: float, asked: float) -> tuple[float, float]:
     width = (
         z / (1 + weight) * math.sqrt(share * (1 - share) / asked + weight / asked / 4)
     )
-    return max(0.0, middle - width), min(1.0, middle + width)
+    # Of a share of 0 or 1 rounding could move the end past it.
+    return max(0.0, min(share, middle - width)), min(1.0, max(share, middle + width))

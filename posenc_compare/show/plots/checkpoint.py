@@ -6,9 +6,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from posenc_compare.records.record import Record
+from posenc_compare.show import frame
+from posenc_compare.show.frame import Frame, Numbers, by_scheme, rows_of
 from posenc_compare.show.plots import frames
-from posenc_compare.show.plots.frames import Frame
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, looks, looks_of_scalings
@@ -30,7 +30,7 @@ NAME = 34  # characters of a line of the name of a checkpoint
     "scaling: means with their 95% intervals. Where the axis says so, the bits of "
     "sliding windows of the trained length are subtracted.",
 )
-def draw_checkpoint(records: list[Record]) -> Figure | None:
+def draw_checkpoint(records: Numbers) -> Figure | None:
     """Draw bits per byte of checkpoints, or of trained networks under scalings.
 
     Factors of each length, and of the longest one, have panels of their own; so does
@@ -41,33 +41,28 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     if not chosen:
         trained, unit = frames.in_bits(records), "bytes"
         chosen = [one for one in trained if SCALED in one.quantities]
-    every = frames.rows_of(chosen, looks(records)).dropna(subset="value")
-    sliding = every[every["quantity"] == SLIDING]
-    levels = sliding.groupby("scheme")["value"].mean()
-    rows = _panels(every[every["x"] > 0])
-    if rows.empty:
+    every = frames.means_of(records, chosen, looks(records)).dropna(subset="mean")
+    levels = by_scheme(every[every["quantity"] == SLIDING])
+    means = _panels(every[every["x"] > 0])
+    if means.empty:
         return None
-    level = sliding.groupby(["scheme", "seed"])["value"].mean()  # of a window
-    pairs = pd.MultiIndex.from_frame(rows[["model", "seed"]])
-    heights = rows["value"] - level.reindex(pairs).to_numpy()  # NaN if nothing slides
-    points = rows.assign(value=heights).groupby(["panel", "scheme", "x"])["value"]
-    low = points.transform(lambda values: frames.interval(values)[0])
-    low = low.fillna(points.transform("mean"))  # of a single seed
-    above = bool((low > 0).all())
-    if above:
-        rows = rows.assign(value=heights)
-    scalings = [PLAIN, *sorted(set(rows["scheme"]) - {PLAIN})]
-    rows, styles = frames.merge_equal(rows, looks_of_scalings(scalings))
-    lines = Lines(rows, styles, width=2.2)
-    models = rows.groupby("panel")["model"].first().map(levels).dropna()
+    slides = [mean for mean in rows_of(means) if mean.model in levels]
+    heights = [frame.less(mean, levels[mean.model]) for mean in slides]
+    counted: Frame = pd.DataFrame(heights, columns=means.columns)
+    low = counted["mean"] - counted["half_width"].fillna(0.0)
+    above = len(low) == len(means) and bool((low > 0).all())
+    means = counted if above else means
+    scalings = [PLAIN, *sorted(set(means["scheme"]) - {PLAIN})]
+    means, styles = frames.merge_equal(means, looks_of_scalings(scalings))
+    lines = Lines(means, styles, width=2.2)
+    models = dict(zip(means["panel"], means["model"], strict=True))
     for axes, title, _ in lines.facets:
-        if title in models and not above:
-            axes.axhline(models[title], **DOTTED)
+        if models[title] in levels and not above:
+            axes.axhline(levels[models[title]].mean, **DOTTED)
             lines.entries[WINDOWS] = Line2D([], [], **DOTTED)
     lines.length_axis()
     if above:  # intervals may reach to 0
-        means = rows.groupby(["panel", "scheme", "x"])["value"].mean()
-        lines.axes[0].set_ylim(0.7 * means.min())
+        lines.axes[0].set_ylim(0.7 * means["mean"].min())
     scale = lines.value_axis()
     lines.mark_training(chosen)
     bits = "bits per byte above\nsliding windows" if above else "bits per byte"
@@ -76,7 +71,7 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
 
 
 def _panels(rows: Frame) -> Frame:
-    """Return the rows of each panel, `scheme` being the scaling, or as trained.
+    """Return the means of each panel, `scheme` being the scaling, or as trained.
 
     A panel whose factors are all of one length, the longest, is left out. The given
     `scheme` is the text of the look of a model.

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import Frame, interval, rows_of, usable
+from posenc_compare.show.frame import Frame, Numbers
+from posenc_compare.show.plots.frames import means_of, usable
 from posenc_compare.show.plots.panels import (
     legend_below,
     new_panels,
@@ -27,6 +27,7 @@ from posenc_compare.stats.rounding import NOTHING
 SHARE = "share "  # of something: how a unit from 0 to 1 begins
 WIDE = 50.0  # ratio of largest to smallest from which an axis is logarithmic
 ROW, EDGE, WIDTH = 0.135, 1.1, 1.9  # inches: of a scheme, of texts, of a panel at least
+BESIDE = 0.75  # of a row, that the dots of several dtypes take
 LETTERS, LABELS = 26, 110  # of a line below or above a panel, and of a unit
 TITLES = {
     "distinct_share": "distinct codes",
@@ -43,61 +44,53 @@ TITLES = {
     "in float32, and whether one linear map shifts all codes by a position: means over "
     "seeds with their 95% intervals.",
 )
-def draw_uniqueness(records: list[Record]) -> Figure | None:
+def draw_uniqueness(records: Numbers) -> Figure | None:
     """Draw the share of distinct codes by dtype, the nearest two, and the shift.
 
     Each has a panel, with the same schemes in all. A dot is the mean over seeds, and
     the bar through it its 95 % interval. The legend names the dtypes.
     """
-    import seaborn as sns
-
     chosen = [*usable(records, "uniqueness"), *usable(records, "shift_linearity")]
     by_label = looks(records)
-    rows = rows_of(chosen, by_label)
-    rows = rows[rows["x"].isna() | (rows["x"] == 1)]
-    rows = rows.assign(panel=rows["quantity"].map(TITLES))
-    rows = rows.dropna(subset=["panel", "value"])
-    rows = rows.assign(value=rows["value"].where(rows["value"].abs() > NOTHING, 0.0))
-    titles = [title for title in TITLES.values() if title in set(rows["panel"])]
+    means = means_of(records, chosen, by_label)
+    means = means[means["x"].isna() | (means["x"] == 1)]
+    means = means.assign(panel=means["quantity"].map(TITLES))
+    means = means.dropna(subset=["panel", "mean"])
+    means = means.assign(mean=means["mean"].where(means["mean"].abs() > NOTHING, 0.0))
+    titles = [title for title in TITLES.values() if title in set(means["panel"])]
     if not titles:
         return None
-    there = set(rows["scheme"])
-    order = [look.text for look in by_label.values() if look.text in there]
+    order = [*means["scheme"].unique()]
     across = columns_of(WIDTH, len(titles))
     height = ROW * max(3, len(order)) + EDGE
     wrapped = [textwrap.fill(title, LETTERS) for title in titles]
     figure, panels = new_panels(wrapped, across, height, share=False)
-    cases = [case for case in rows["case"].unique() if case]
+    there, names = set(means["case"]), map(safe, records.rows["case"].unique())
+    cases = [case for case in names if case and case in there]
     styles = looks_in_turn(cases) | {"": Look("", MIDDLE, "", "o", "")}
     for i, (axes, title) in enumerate(zip(panels, titles, strict=True)):
-        own = rows[rows["panel"] == title]
-        some = [*own["case"].unique()]
-        sns.pointplot(
-            own,
-            x="value",
-            y="scheme",
-            order=order,
-            hue="case",
-            hue_order=some,
-            palette={case: styles[case].colour for case in some},
-            markers=[styles[case].marker for case in some],
-            linestyle="none",
-            dodge=0.5 if len(some) > 1 else False,  # type: ignore[arg-type]
-            errorbar=interval,
-            markersize=2.5,
-            err_kws={"linewidth": 0.8},
-            legend=False,
-            clip_on=False,
-            ax=axes,
-        )
-        unit = _value_axis(axes, own["value"], str(own["unit"].iloc[0]))
+        own = means[means["panel"] == title]
+        some = [case for case in styles if case in set(own["case"])]
+        for k, case in enumerate(some):
+            dots = own[own["case"] == case]
+            down = (k + 0.5) / len(some) - 0.5
+            axes.errorbar(
+                dots["mean"],
+                dots["scheme"].map(order.index) + BESIDE * down,
+                xerr=dots["half_width"],
+                color=styles[case].colour,
+                marker=styles[case].marker,
+                linestyle="none",
+                elinewidth=0.8,
+            )
+        axes.set_yticks(range(len(order)), order)
+        unit = _value_axis(axes, own["mean"], str(own["unit"].iloc[0]))
         axes.set_xlabel(textwrap.fill(safe(unit, LABELS), LETTERS))
         axes.set(ylabel="", ylim=(len(order) - 0.5, -0.5))
         axes.yaxis.grid(visible=True)
         axes.tick_params(axis="y", length=0, labelleft=i % across == 0)
     entries: dict[str, Artist] = {case: styles[case].dot() for case in cases}
-    counts = rows.groupby(["panel", "scheme", "case"])["value"].count()
-    if int(counts.max()) > 1:
+    if means["n"].max() > 1:
         bar = Line2D([], [], color=MIDDLE, linewidth=0.8)
         entries[f"{LEVEL:.0%} interval over seeds"] = bar
     legend_below(figure, entries, title="codes rounded to" if cases else None)

@@ -11,7 +11,7 @@ from posenc_compare.records.load import Warn
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.frame import of_network
+from posenc_compare.show.frame import numbers_of
 from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import render
@@ -34,13 +34,13 @@ def images(
     They are in the order of a report. Warn with a line for each that cannot be drawn.
     """
     found: dict[str, bytes] = {}
-    records = [of_network(record) for record in records]
+    numbers = numbers_of(records).of_networks
     for name in [entry.name for entry in in_order()]:
         if names is not None and name not in names:
             continue
         before = plt.get_fignums()
         try:
-            if figure := PLOTS.get(name)(records):
+            if figure := PLOTS.get(name)(numbers):
                 found |= {f"{name}.{e}": render(figure, e, dpi) for e in endings}
         except (Exception, SystemExit) as error:  # odd arrays fail in many ways
             problem = f"{type(error).__name__}: {error}"

@@ -6,14 +6,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import Frame, rows_of, usable
+from posenc_compare.show.frame import Frame, Numbers
+from posenc_compare.show.plots.frames import means_of, usable
 from posenc_compare.show.plots.names import name_points
 from posenc_compare.show.plots.panels import legend_below, note_setting
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import looks, looks_in_turn, new_figure
 from posenc_compare.show.setting import short_setting
-from posenc_compare.stats.intervals import half_width
 
 DISTANCE = 2048  # positions, as in tables
 ALIKE = 0.012  # of a share, within which schemes are named together
@@ -32,15 +31,15 @@ DOT, HEIGHT = 6.0, 4.2  # points of a dot, and inches of the plot
     "what the content says. Names stand where there is room. Schemes "
     "whose layers differ are left out.",
 )
-def draw_far_keys(records: list[Record]) -> Figure | None:
+def draw_far_keys(records: Numbers) -> Figure | None:
     """Draw locality against inconsistency, with a point for each scheme."""
     chosen, styles = usable(records, "far_keys"), looks(records)
-    rows = rows_of(chosen, styles)
-    rows = rows[rows["x"] == DISTANCE].dropna(subset="value")
+    rows = means_of(records, chosen, styles)
+    rows = rows[rows["x"] == DISTANCE].dropna(subset="mean")
     if rows.empty:
         return None
-    by_scheme = rows.groupby(["family", "scheme", "quantity"], sort=False)["value"]
-    points = by_scheme.agg(["mean", half_width]).unstack("quantity")
+    by_scheme = rows.groupby(["family", "scheme", "quantity"], sort=False)
+    points = by_scheme[["mean", "half_width"]].first().unstack("quantity")
     points = points.dropna(subset=[("mean", "locality"), ("mean", "inconsistency")])
     figure = new_figure(HEIGHT)
     axes, bars = figure.subplots(), list[Bbox]()

@@ -1,6 +1,6 @@
 """What plots take from records: the usable ones, their numbers and their arrays."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,13 +8,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame, Numbers
+from posenc_compare.show.frame import Frame, Numbers, over_seeds
 from posenc_compare.show.plots.style import Look, safe
 from posenc_compare.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width
 
 Array = NDArray[np.float64]
 
+AVERAGES = ["x", "mean", "half_width", "n"]
 EQUAL = 2e-5  # of the largest value: rounding
 NAMES = 36  # characters of the names of schemes that are drawn as one
 
@@ -46,25 +47,22 @@ def training_length(record: Record) -> float:
     return float(str(setting.get("trained", setting.get("length"))))
 
 
-def interval(values: Iterable[float]) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of the mean over seeds, as seaborn asks.
+def means_of(
+    numbers: Numbers, chosen: Sequence[Record], styles: Mapping[str, Look]
+) -> Frame:
+    """Return the means of what some records measure, in the order of legends.
 
-    NaN for a single seed.
+    `scheme` is the text of its look; intervals are over seeds alone. A mean that is
+    missing is NaN.
     """
-    known = np.array([*values])
-    mean, width = float(known.mean()), half_width(known)
-    return mean - width, mean + width
-
-
-def rows_of(records: Iterable[Record], styles: Mapping[str, Look]) -> Frame:
-    """Return a row for every number of records, in the order of legends.
-
-    `scheme` is the text of its look. A value that is missing is NaN.
-    """
+    means = numbers.means[numbers.means["quantity"] != ""]
+    for name in ("measure", "task"):
+        means = means[means[name].isin({getattr(one, name) for one in chosen})]
+    means = over_seeds(means)
     place = {label: i for i, label in enumerate(styles)}
-    rows = Numbers(sorted(records, key=lambda record: place[record.label])).rows
+    means = means.sort_values("scheme", key=lambda x: x.map(place), kind="stable")
     texts = {label: look.text for label, look in styles.items()}
-    return rows.assign(scheme=rows["scheme"].map(texts), case=rows["case"].map(safe))
+    return means.assign(scheme=means["scheme"].map(texts), case=means["case"].map(safe))
 
 
 def arrays_of(
@@ -78,16 +76,17 @@ def arrays_of(
     return {label: arrays for label, arrays in found.items() if arrays}
 
 
-def array_rows(records: list[Record], name: str, styles: Mapping[str, Look]) -> Frame:
-    """Return `scheme`, `seed`, `x` and `value` for each number of a flat array."""
-    parts = [
-        pd.DataFrame({"scheme": styles[label].text, "seed": seed, "value": values})
-        for label, seeds in arrays_of(records, name, styles).items()
-        for seed, values in enumerate(seeds)
+def means_of_arrays(
+    arrays: Mapping[str, Sequence[Array]], styles: Mapping[str, Look], panel: str
+) -> Frame:
+    """Return the means over seeds of flat arrays, by their places `x`, from 0."""
+    rows = [
+        (panel, styles[label].text, x, np.mean(values), half_width(values), len(values))
+        for label, seeds in arrays.items()
+        for x, values in enumerate(zip(*seeds, strict=True))
     ]
-    frame = pd.concat(parts or [pd.DataFrame(columns=["scheme", "seed", "value"])])
-    frame = frame.assign(x=frame.index).reset_index(drop=True)
-    return frame.astype({"x": "float64", "value": "float64"})
+    found = pd.DataFrame(rows, columns=["panel", "scheme", *AVERAGES])
+    return found.astype(dict.fromkeys(AVERAGES, "float64"))
 
 
 def equal_groups(arrays: Mapping[str, Array]) -> list[list[str]]:
@@ -127,13 +126,11 @@ def merge_equal(
 ) -> tuple[Frame, dict[str, Look]]:
     """Return rows and looks in which schemes with the same means are one.
 
-    It has the look of the first, and the names of all. Rows have `scheme`, `x` and
-    `value`, and `panel` if there are several.
+    It has the look of the first, and the names of all. Rows have `panel`,
+    `scheme`, `x` and `mean`.
     """
-    at = [name for name in ("panel", "x") if name in rows]
-    table = rows.pivot_table(
-        index=at, columns="scheme", values="value", sort=False, dropna=False
-    )
+    at = ["panel", "x"]
+    table = rows.pivot_table("mean", at, "scheme", sort=False, dropna=False)
     means = {
         label: table[look.text].to_numpy(float)
         for label, look in styles.items()

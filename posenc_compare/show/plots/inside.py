@@ -4,11 +4,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import Frame, arrays_of, rows_of, usable
+from posenc_compare.show.frame import Frame, Numbers
+from posenc_compare.show.plots.frames import (
+    arrays_of,
+    means_of,
+    means_of_arrays,
+    usable,
+)
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import MIDDLE, Look, looks
+from posenc_compare.show.plots.style import MIDDLE, looks
 from posenc_compare.show.tasks import by_task
 
 CURVES = {
@@ -26,15 +31,20 @@ USE = "use of rotary pairs\n(mean = 1)"
     "after each layer (0 is the input), how far back attention looks, and which rotary "
     "pairs are used: means over seeds with their 95% intervals.",
 )
-def draw_inside(records: list[Record]) -> Figure | None:
+def draw_inside(records: Numbers) -> Figure | None:
     """Draw a panel for each question about trained networks, for the first task."""
     chosen = next(iter(by_task(usable(records, "inside")).values()), [])
     styles = looks(records)
-    rows = rows_of(chosen, styles)
-    rows = rows[rows["case"].eq("")]
-    parts = [rows[rows["quantity"] == k].assign(panel=t) for k, t in CURVES.items()]
-    every: Frame = pd.concat([*parts, _pairs(chosen, styles)])
-    if every["value"].isna().all():
+    means = means_of(records, chosen, styles)
+    means = means[means["case"].eq("")]
+    parts = [means[means["quantity"] == k].assign(panel=t) for k, t in CURVES.items()]
+    uses = {
+        label: [(use / use.mean()).mean(axis=0) for use in seeds]  # over layers
+        for label, seeds in arrays_of(chosen, "pair_use", styles).items()
+    }
+    pairs = means_of_arrays(uses, styles, USE)
+    every: Frame = pd.concat([*parts, pairs.assign(x=pairs["x"] + 1)])
+    if every["mean"].isna().all():
         return None
     lines = Lines(every, styles, columns=3, width=2.2, height=1.9, share=False)
     lines.finish("", "", chosen)
@@ -44,14 +54,3 @@ def draw_inside(records: list[Record]) -> Figure | None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("pair, fastest first" if title == USE else "after layer")
     return lines.figure
-
-
-def _pairs(records: list[Record], styles: dict[str, Look]) -> Frame:
-    """Return the use of each rotary pair over that of all, of each seed."""
-    rows = [
-        (USE, styles[label].text, seed, pair, share)
-        for label, seeds in arrays_of(records, "pair_use", styles).items()
-        for seed, use in enumerate(seeds)
-        for pair, share in enumerate((use / use.mean()).mean(axis=0), 1)  # over layers
-    ]
-    return pd.DataFrame(rows, columns=["panel", "scheme", "seed", "x", "value"])

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import Frame, interval, training_length
+from posenc_compare.show.plots.frames import Frame, training_length
 from posenc_compare.show.plots.panels import (
     legend_below,
     name_values,
@@ -43,28 +43,25 @@ class Lines:
     those of the others in grey behind. `facets` holds axes, the `panel` of its rows,
     and the schemes in colour; `entries` is the legend below all panels.
 
-    `rows` have `panel`, `scheme`, `x` and `value` of each seed, with panels in order.
-    `width` and `height` of a panel are in inches. With `share`, all panels have one
-    scale.
+    `means` have `panel`, `scheme`, `x`, `mean`, `half_width` and `n`, with panels and
+    `x` in order. `width` and `height` of a panel are in inches. With `share`, all
+    panels have one scale.
     """
 
     def __init__(
         self,
-        rows: Frame,
+        means: Frame,
         styles: Mapping[str, Look],
         *,
         columns: int = 2,
         width: float = 3.4,
         height: float = 2.0,
-        markers: bool = True,
-        bands: bool = True,
         share: bool = True,
     ) -> None:
-        self.rows = rows.dropna(subset="value")
-        self.markers, self.bands = markers, bands
-        there = set(self.rows["scheme"])
+        self.means = means.dropna(subset="mean")
+        there = set(self.means["scheme"])
         self.looks = {k.text: k for k in styles.values() if k.text in there}
-        names = [*dict.fromkeys(self.rows["panel"])]
+        names = [*dict.fromkeys(self.means["panel"])]
         families = by_family(self.looks.values())
         if len(names) > 1 and columns_of(width, len(families)) < len(families):
             families = {"": [*self.looks]}  # there is no room for both
@@ -84,42 +81,28 @@ class Lines:
                 self._legend_beside(axes, schemes)
         own = self.looks if len(names) > 1 else {}
         self.entries: dict[str, Artist] = {
-            text: look.line(markers=markers) for text, look in own.items()
+            text: Line2D([], [], **look.line) for text, look in own.items()
         }
 
     def _draw(self, axes: Axes, name: str, schemes: list[str]) -> None:
         """Draw a panel with the lines of these schemes in colour."""
-        import seaborn as sns
-
-        rows = self.rows[self.rows["panel"] == name]
-        own = rows["scheme"].isin(schemes)
-        for _, line in rows[~own].groupby("scheme"):
-            means = line.groupby("x")["value"].mean()
-            axes.plot(means, color=FAINT, linewidth=0.6, zorder=1)
-        looks = {text: self.looks[text] for text in schemes}
-        sns.lineplot(
-            rows[own],
-            x="x",
-            y="value",
-            hue="scheme",
-            style="scheme",
-            hue_order=schemes,
-            palette={text: look.colour for text, look in looks.items()},
-            dashes={text: look.dash for text, look in looks.items()},
-            markers=self.markers and {k: look.marker for k, look in looks.items()},
-            errorbar=interval if self.bands else None,
-            err_kws=BAND,
-            legend=False,
-            ax=axes,
-        )
+        panel = self.means[self.means["panel"] == name]
+        lines = {text: line.set_index("x") for text, line in panel.groupby("scheme")}
+        for line in (line for text, line in lines.items() if text not in schemes):
+            axes.plot(line["mean"], color=FAINT, linewidth=0.6, zorder=1)
+        for text in filter(lines.__contains__, schemes):
+            mean, width = lines[text]["mean"], lines[text]["half_width"]
+            look = self.looks[text]
+            axes.plot(mean, **look.line)
+            ends = mean - width, mean + width
+            axes.fill_between(mean.index, *ends, color=look.colour, **BAND)
 
     def _legend_beside(self, axes: Axes, schemes: list[str]) -> None:
         """Name the lines of a panel at its right, in the order of their ends."""
-        means = self.rows.groupby(["scheme", "x"])["value"].mean()
-        ends = means.groupby("scheme").last()
+        ends = self.means.groupby("scheme")["mean"].last()
         order = sorted(schemes, key=lambda text: -ends[text])
         axes.legend(
-            [self.looks[text].line(markers=self.markers) for text in order],
+            [Line2D([], [], **self.looks[text].line) for text in order],
             [textwrap.fill(text, BESIDE) for text in order],
             loc="center left",
             bbox_to_anchor=(1, 0.5),
@@ -130,7 +113,7 @@ class Lines:
     def length_axis(self) -> None:
         """Give the x axes a base-2 logarithm, with ticks written as whole numbers."""
         self.axes[0].set_xscale("log", base=2)
-        digits = len(f"{self.rows['x'].max():g}")
+        digits = len(f"{self.means['x'].max():g}")
         most = min(6, int(paper_width(PAGE) * DIGITS / digits))
         set_ticks(self.axes[0].xaxis, LogLocator(base=2, numticks=most))
 
@@ -156,14 +139,13 @@ class Lines:
 
     def mark_ends(self, texts: Iterable[str]) -> None:
         """Put a bar at the last point of schemes that define no further positions."""
-        rows = self.rows[self.rows["scheme"].isin(set(texts))]
-        means = rows.groupby(["panel", "scheme", "x"], as_index=False)["value"].mean()
-        ends = means.groupby(["panel", "scheme"], as_index=False).last()
+        means = self.means[self.means["scheme"].isin(set(texts))]
+        ends = means.drop_duplicates(["panel", "scheme"], keep="last")
         for axes, name, schemes in self.facets:
             own = ends[(ends["panel"] == name) & ends["scheme"].isin(schemes)]
             for end in own.itertuples():
                 colour = self.looks[end.scheme].colour
-                axes.plot(end.x, end.value, color=colour, zorder=5, **BAR)
+                axes.plot(end.x, end.mean, color=colour, zorder=5, **BAR)
         if len(ends):
             entry = Line2D([], [], color=MIDDLE, linestyle="", **BAR)
             self.entries["no further positions"] = entry
@@ -172,7 +154,7 @@ class Lines:
         self, x: str, y: str, records: Iterable[Record], title: str | None = None
     ) -> None:
         """Write the legend, the names of axes that panels share, and the setting."""
-        if self.bands and self.rows.groupby(["panel", "scheme", "x"]).size().max() > 1:
+        if self.means["half_width"].notna().any():
             band = Patch(color=MIDDLE, **BAND)
             self.entries[f"{LEVEL:.0%} interval over seeds"] = band
         legend_below(self.figure, self.entries, title)

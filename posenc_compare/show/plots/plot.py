@@ -1,8 +1,13 @@
 """What a plot is: a function of records that returns a figure, with its caption."""
 
+import functools
 from collections.abc import Callable
 
+from matplotlib.figure import Figure
+
+from posenc_compare.records.record import Record
 from posenc_compare.registry import PLOTS, Entry
+from posenc_compare.show.frame import numbers_of
 from posenc_compare.show.plots.style import Draw, in_style
 
 LAST = 1000  # the place of a plot that states none
@@ -21,7 +26,12 @@ def register_plot(
     """
 
     def file(draw: Draw) -> Draw:
-        styled = in_style()(draw)
+
+        @functools.wraps(draw)
+        @in_style()
+        def styled(records: list[Record]) -> Figure | None:
+            return draw(numbers_of(records))
+
         facts = {"caption": caption, "order": order, "measure": measure}
         PLOTS.add(name, styled, draw, facts)
         return styled

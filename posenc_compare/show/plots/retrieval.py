@@ -77,9 +77,10 @@ def draw_retrieval(records: list[Record]) -> Figure | None:
     order=24,
     measure="retrieval",
     caption="Share of needles found against the bits per byte of the same texts, above "
-    "those of the scaling that has the fewest (logarithmic above 0.01). 95% intervals "
-    "are over needles (Wilson) and over texts. Bits mislead where a point stands left "
-    "of a higher one.",
+    "those of the scaling that has the fewest (logarithmic above 0.01). Each panel is "
+    "over the texts that all of its scalings have read. Bars are 95% intervals over "
+    "needles (Wilson) and, of several texts, over these. Bits mislead where a point "
+    "stands left of a higher one.",
 )
 def draw_retrieval_bits(records: list[Record]) -> Figure | None:
     """Draw a panel for each filler and length, with a point for each rule."""
@@ -114,7 +115,8 @@ def _draw_points(
 ) -> None:
     """Draw a point for every rule of one length that has bits of a filler."""
     known = rows.dropna(subset=filler)
-    by_seed = known.pivot(index="seed", columns="rule", values=filler)
+    by_seed = known.pivot(index="seed", columns="rule", values=filler).dropna()
+    rows = rows[rows["seed"].isin(by_seed.index)]
     if by_seed.empty:
         return
     above = by_seed.sub(by_seed[by_seed.mean().idxmin()], axis=0)

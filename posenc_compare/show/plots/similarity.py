@@ -6,7 +6,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.plots.frames import Frame, array_rows, merge_equal, usable
+from posenc_compare.show.frame import Frame
+from posenc_compare.show.plots.frames import (
+    arrays_of,
+    means_of_arrays,
+    merge_equal,
+    usable,
+)
 from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_setting
 from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
@@ -31,16 +37,17 @@ def draw_similarity(records: list[Record]) -> Figure | None:
     styles = looks(records)
     codes = [one for one in usable(records, "portrait") if "similarity" in one.arrays]
     logits = usable(records, "distance_decay")
-    cosines = array_rows(codes, "similarity", styles)
-    falls = array_rows(logits, "mean_logit", styles)
-    falls["value"] -= falls.groupby(["scheme", "seed"])["value"].transform("first")
-    parts = {COSINE: cosines, LOGIT: falls}
-    rows: Frame = pd.concat([one.assign(panel=k) for k, one in parts.items()])
-    rows = rows.dropna(subset="value")
+    falls = {
+        label: [values - values[0] for values in seeds]
+        for label, seeds in arrays_of(logits, "mean_logit", styles).items()
+    }
+    parts = {COSINE: arrays_of(codes, "similarity", styles), LOGIT: falls}
+    rows: Frame = pd.concat(means_of_arrays(v, styles, k) for k, v in parts.items())
+    rows = rows.dropna(subset="mean")
     if rows.empty:
         return None
     rows, merged = merge_equal(rows, styles)
-    table = rows.pivot_table(index="scheme", columns=["panel", "x"], values="value")
+    table = rows.pivot(index="scheme", columns=["panel", "x"], values="mean")
     panels = [name for name in parts if name in table]
     fall = table[panels[-1]].mean(axis=1).fillna(0.0)
     families = {look.text: look.family for look in merged.values()}

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import matplotlib as mpl
@@ -19,6 +20,7 @@ from PIL import Image
 from posenc_compare.records.labels import without_settings
 from posenc_compare.records.record import Record
 from posenc_compare.registry import FAMILIES, SCHEMES, Entry
+from posenc_compare.show.frame import Numbers
 from posenc_compare.show.plots.paper import PAGE, paper_width
 from posenc_compare.show.ranking import YEAR, by_family
 
@@ -33,8 +35,11 @@ COLOURS = [
 ]
 # Of schemes that are not built in, from the palette bright of seaborn.
 OWN = ["#e8000b", "#8b2be2", "#023eff", "#f14cc1", "#1ac938", "#9f4800"]
-DASHES: tuple[Any, ...] = ("", (3.5, 1.5), (1, 1), (5, 1.2, 1, 1.2))  # of seaborn
-MARKERS = ("o", "s", "^", "D", "v", "<", ">")
+# Their numbers have no common factor, so that a turn of both has every pair once.
+DASHES: tuple[Any, ...] = ("", (3, 1.2), (1, 1), (5, 1.2, 1, 1.2), (7, 2.5), (1, 2.5))
+DASHES += ((4, 1, 1, 1, 1, 1), (2, 2), (6, 1, 2, 1), (9, 1, 1, 1))
+MARKERS = ("o", "s", "^", "D", "v", "X", "<", ">", "P")
+OWN_MARKERS = ("*", "d", "p", "h")  # of schemes that are not built in
 FAINT, MIDDLE = "0.85", "0.45"  # greys
 FIRST = ("nope", "sinusoidal", "rope", "alibi", "learned", "t5_bias", "kerple_log")
 FIRST += ("integer", "binary", "shaw", "transformer_xl", "fire", "deberta")
@@ -63,7 +68,7 @@ RC: dict[Any, Any] = {
     "svg.hashsalt": "posenc-compare",
 }
 
-Draw = Callable[[list[Record]], Figure | None]
+Draw = Callable[[Numbers], Figure | None]
 
 
 @dataclass(frozen=True)
@@ -84,16 +89,12 @@ class Look:
     marker: str
     family: str
 
-    def line(self, *, markers: bool = True) -> Line2D:
-        """Return a line that looks so, for a legend."""
-        return Line2D(
-            [],
-            [],
-            color=self.colour,
-            linestyle=(0, self.dash) if self.dash else "-",
-            marker=self.marker if markers else "",
-            markeredgecolor="w",
-        )
+    @property
+    def line(self) -> dict[str, Any]:
+        """Return how a line looks, as matplotlib asks."""
+        dash = (0, self.dash) if self.dash else "-"
+        face = {"color": self.colour, "linestyle": dash, "marker": self.marker}
+        return {**face, "markeredgecolor": "w", "markeredgewidth": 0.4}
 
     def dot(self) -> Line2D:
         """Return a marker that looks so, for a legend."""
@@ -103,9 +104,11 @@ class Look:
 def looks(records: Iterable[Record]) -> dict[str, Look]:
     """Return the look of every label of records, in the order of legends.
 
-    The order is by family, then by publication. Colour and dash depend on the scheme
-    and its options alone, so that it has the same ones in all plots of all runs. Under
-    several settings, its markers differ.
+    The order is by family, then by publication. Colour, dash and marker depend on the
+    scheme and its options alone, so that it has the same ones in all plots of all runs.
+    No two labels have the same dash and marker, so that lines differ in grey, too: if
+    labels that are not built in would have, or those of one scheme under several
+    settings, the later one takes another marker, or else another dash.
     """
     made = {record.label: record for record in records}
     family = {label: record.family for label, record in made.items()}
@@ -119,19 +122,20 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
 
     found: dict[str, Look] = {}
     texts: set[str] = set()
-    taken: set[tuple[str, Any, str]] = set()
+    taken = {faces[label][1:] for label in family if label in faces}
     for label in sorted(family, key=place):
         text, copy = safe(label), 1
         while text in texts:  # of labels that begin alike
             copy += 1
             text = safe(label, LABEL - 5) + f" ({copy})"
         own = scheme[label]
-        colour, dash, first = faces.get(own) or _face_of(own, family[label])
-        markers = MARKERS[first:] + MARKERS[:first]
-        free = (one for one in markers if (colour, dash, one) not in taken)
-        marker = next(free, markers[0])
+        colour, *pair = faces.get(own) or _face_of(own)
+        dash, marker = pair
+        if label not in faces:
+            free = (one for one in _pairs_from(dash, marker) if one not in taken)
+            dash, marker = next(free, pair)
         texts.add(text)
-        taken.add((colour, dash, marker))
+        taken.add((dash, marker))
         found[label] = Look(text, colour, dash, marker, safe(family[label]))
     return found
 
@@ -139,9 +143,25 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
 def looks_in_turn(texts: Iterable[str]) -> dict[str, Look]:
     """Return looks by order, for labels that are not schemes, such as scalings."""
     return {
-        text: Look(text, COLOURS[i % len(COLOURS)], "", MARKERS[i % len(MARKERS)], "")
+        text: Look(text, COLOURS[i % len(COLOURS)], *_pair(i), "")
         for i, text in enumerate(texts)
     }
+
+
+def _pair(place: int) -> tuple[Any, str]:
+    """Return a dash and a marker; of neighbours, both differ."""
+    return DASHES[place % len(DASHES)], MARKERS[place % len(MARKERS)]
+
+
+def _pairs_from(dash: Any, marker: str) -> Iterator[tuple[Any, str]]:
+    """Yield all dashes and markers from these on, those of one dash first."""
+    markers = MARKERS if marker in MARKERS else OWN_MARKERS
+    starts = DASHES.index(dash), markers.index(marker)
+    dashes, markers = (
+        some[start:] + some[:start]
+        for some, start in zip((DASHES, markers), starts, strict=True)
+    )
+    return product(dashes, markers)
 
 
 def looks_of_scalings(texts: Sequence[str]) -> dict[str, Look]:
@@ -152,22 +172,22 @@ def looks_of_scalings(texts: Sequence[str]) -> dict[str, Look]:
 
 
 @functools.cache
-def _faces() -> dict[str, tuple[str, Any, int]]:
+def _faces() -> dict[str, tuple[str, Any, str]]:
     """Return colour, dash and marker of each scheme of this package.
 
     Those of `FIRST` differ in colour. In the order of publication, each other scheme
-    takes the colour that its family uses least. A family has one dash.
+    takes the colour that its family uses least.
     """
     published = sorted(SCHEMES.built_in(), key=_publication)
     family = {entry.name: FAMILIES.index(entry.facts["family"]) for entry in published}
     within: Counter[tuple[int, str]] = Counter()
     total: Counter[str] = Counter()
     found = {}
+    turn = [*dict.fromkeys([*FIRST, *sorted(family, key=family.__getitem__)])]
     for name in dict.fromkeys([*FIRST, *family]):
         own = family[name]
         colour = min(COLOURS, key=lambda c: (within[own, c], total[c]))
-        marker = (own + within[own, colour]) % len(MARKERS)
-        found[name] = colour, _dash(FAMILIES[own]), marker
+        found[name] = colour, *_pair(turn.index(name))
         within[own, colour] += 1
         total[colour] += 1
     return {name: found[name] for name in family}
@@ -178,27 +198,22 @@ def _publication(entry: Entry) -> tuple[bool, int, str]:
     return entry.facts["family"] != "none", int(year[0]) if year else 0, entry.name
 
 
-def _face_of(label: str, family: str) -> tuple[str, Any, int]:
+def _face_of(label: str) -> tuple[str, Any, str]:
     """Return colour, dash and marker of any other label, by a checksum of its text.
 
-    The dash is that of the family. A scheme with options has another colour than
-    without, and one that is not built in has a colour that no built-in one has.
+    A scheme with options has another colour than without. One that is not built in has
+    a colour and a marker that no built-in one has.
     """
     number = zlib.crc32(label.encode("utf-8", "replace"))
     plain, with_options, _ = label.partition(":")
     built_in = _faces().get(plain)
     colours = COLOURS if built_in else OWN
     if with_options:
-        taken, _, _ = built_in or _face_of(plain, family)
+        taken, _, _ = built_in or _face_of(plain)
         colours = [one for one in colours if one != taken]
     number, colour = divmod(number, len(colours))
-    return colours[colour], _dash(family), number % len(MARKERS)
-
-
-def _dash(family: str) -> Any:
-    """Return the dash of a family, solid if it is none of ours."""
-    place = FAMILIES.index(family) if family in FAMILIES else 0
-    return DASHES[max(0, place - 1)]
+    number, dash = divmod(number, len(DASHES))
+    return colours[colour], DASHES[dash], OWN_MARKERS[number % len(OWN_MARKERS)]
 
 
 def safe(text: str, length: int = LABEL) -> str:
