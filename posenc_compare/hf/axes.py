@@ -37,8 +37,7 @@ def by_axis(row: Described, model: Any) -> Described:
     measured = {**row.measured, "axes of pairs": "".join(map(str, axes)) or None}
     if variant is not None:
         return replace(row, measured=measured, variant=variant)
-    note = "; ".join(filter(None, [OTHERWISE, row.note]))
-    return replace(row, measured=measured, note=note)
+    return replace(row, measured=measured, note=OTHERWISE).with_note(row.note)
 
 
 def axes_of(model: Any, row: Described, count: int) -> list[int]:

@@ -62,7 +62,7 @@ def describe(config: PreTrainedConfig) -> list[Described]:
         rows = _of_all_parts(config)
     if layout := getattr(config, CONVERTED, ""):
         note = f"weights are for {layout} pairs, converted by `hf convert`"
-        rows = [replace(one, note=f"{note}; {one.note}".strip("; ")) for one in rows]
+        rows = [replace(one, note=note).with_note(one.note) for one in rows]
     return rows
 
 
@@ -103,11 +103,7 @@ def _sensed(path: str, config: Any, kind: Any) -> list[Described]:
     model, short = small(config, kind)
     rows = _senses(model) if attends(model) else [_nope(WITHOUT)]
     return [
-        replace(
-            one,
-            layers=f"{path}: {one.layers}".strip(": "),
-            note="; ".join(filter(None, [one.note, short])),
-        )
+        replace(one, layers=f"{path}: {one.layers}".strip(": ")).with_note(short)
         for one in rows
     ]
 

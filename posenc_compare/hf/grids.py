@@ -214,16 +214,12 @@ def _biases(
         yield Variant("mlp_bias_2d", options), scheme
     if not _is_read(model, table):
         return
+    name, weight = "swin", table.flatten(1).T
     if all(torch.allclose(table, table.flip(axis), rtol=EXACT) for axis in (1, 2)):
-        variant = Variant("levit", sides)
-        scheme = variant.build(geometry).double()
-        scheme.table.data.copy_(table[:, high // 2 :, wide // 2 :].flatten(1))
-        yield variant, scheme
-    else:
-        variant = Variant("swin", sides)
-        scheme = variant.build(geometry).double()
-        scheme.table.data.copy_(table.flatten(1).T)
-        yield variant, scheme
+        name, weight = "levit", table[:, high // 2 :, wide // 2 :].flatten(1)
+    scheme = Variant(name, sides).build(geometry).double()
+    scheme.table.data.copy_(weight)
+    yield Variant(name, sides), scheme
 
 
 def _perceptrons(module: nn.Module) -> Iterator[tuple[nn.Linear, nn.Linear]]:

@@ -277,7 +277,10 @@ def meet(
         given["input_ids"] = ids.expand(-1, position + 1)
     tokens = given["input_ids"].shape[1]
     met = _Met(layers_of(model), plain, states, tokens)
-    if _takes_a_cache(model):
+    parameters = inspect.signature(model.forward).parameters
+    if any(
+        p.name == "use_cache" or p.kind == p.VAR_KEYWORD for p in parameters.values()
+    ):
         given["use_cache"] = False
     with torch.no_grad(), met:
         model(**given)
@@ -287,12 +290,6 @@ def meet(
 def takes_positions(model: Any) -> bool:
     """Return whether a model names position ids among its arguments."""
     return "position_ids" in inspect.signature(model.forward).parameters
-
-
-def _takes_a_cache(model: Any) -> bool:
-    parameters = inspect.signature(model.forward).parameters
-    any_name = any(one.kind == one.VAR_KEYWORD for one in parameters.values())
-    return any_name or "use_cache" in parameters
 
 
 @contextmanager

@@ -166,12 +166,10 @@ def rotary_rows(
     """
     groups: list[list[Rotation]] = []
     for one in measured:
-        for group in groups:
-            if alike(group[0], one):
-                group.append(one)
-                break
-        else:
-            groups.append([one])
+        group = next((group for group in groups if alike(group[0], one)), [])
+        if not group:
+            groups.append(group)
+        group.append(one)
     rows = []
     for group in groups:
         one, numbers = group[0], tuple(each.layer for each in group)
