@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
@@ -324,11 +324,6 @@ def test_what_cannot_be_applied_is_refused(
     assert torch.equal(read(llama, tokens()), own)
 
 
-def test_what_is_no_model_of_transformers_is_refused() -> None:
-    with pytest.raises(ConfigError, match="PreTrainedModel of transformers"):
-        hf.apply(nn.Linear(2, 2), "alibi")  # pyright: ignore[reportArgumentType]
-
-
 @pytest.mark.parametrize(
     ("name", "more", "fault"),
     [
@@ -346,12 +341,21 @@ def test_attention_that_takes_no_bias_is_refused(
 
 def test_one_scheme_at_a_time(llama: Any) -> None:
     applied = hf.apply(llama, "alibi")
-    with pytest.raises(ConfigError, match=r"remove\(\) would work"):
-        hf.apply(llama, "rope")
+    other = transformers.LlamaForCausalLM(llama.config)
+    for model, fault in (
+        (llama, r"has a scheme already.*remove\(\) would work"),
+        (other, r"copy.deepcopy\(config\) would work"),
+    ):
+        with pytest.raises(ConfigError, match=fault):
+            hf.apply(model, "rope")
     applied.remove()
     applied.remove()
-    with hf.apply(llama, create("rope", model_dim=48, heads=4)):
-        read(llama, tokens())
+    for model in (llama, other):
+        with hf.apply(model, create("rope", model_dim=48, heads=4)):
+            read(model, tokens())
+    hf.apply(llama.model, "sinusoidal")
+    with pytest.raises(ConfigError, match="has a scheme already"):
+        hf.apply(llama, "sinusoidal")
 
 
 def test_a_table_ends_where_the_model_does(llama: Any) -> None:
@@ -462,25 +466,6 @@ def test_all_layers_of_a_pass_see_the_same_draws() -> None:
     assert torch.equal(seen[0], seen[1])
     assert torch.equal(seen[2], seen[3])
     assert not torch.equal(seen[0], seen[2])
-
-
-def test_a_scheme_inside_a_model_with_a_scheme_is_refused(llama: Any) -> None:
-    with (
-        hf.apply(llama.model, "sinusoidal"),
-        pytest.raises(ConfigError, match="has a scheme already"),
-    ):
-        hf.apply(llama, "sinusoidal")
-
-
-def test_a_configuration_serves_one_model_at_a_time(llama: Any) -> None:
-    other = transformers.LlamaForCausalLM(llama.config)
-    with (
-        hf.apply(llama, "alibi"),
-        pytest.raises(ConfigError, match=r"copy.deepcopy\(config\) would work"),
-    ):
-        hf.apply(other, "rope")
-    with hf.apply(other, "rope"):
-        read(other, tokens())
 
 
 def test_layers_without_the_scheme_keep_capped_logits() -> None:

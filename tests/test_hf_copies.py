@@ -397,8 +397,12 @@ def test_what_wraps_a_model_names_the_model_inside() -> None:
     peft = adapted(llama(), target_modules=["q_proj"])
     with pytest.raises(hf.UnsupportedModelError, match=r"get_base_model\(\) would"):
         hf.apply(peft, "alibi")
-    with pytest.raises(hf.UnsupportedModelError, match=r"model.module would work"):
-        hf.apply(nn.DataParallel(llama()), "alibi")  # pyright: ignore[reportArgumentType]
+    for wrong, cure in (
+        (nn.DataParallel(llama()), r"transformers, got Data.*model.module would work"),
+        (nn.Linear(2, 2), "PreTrainedModel of transformers, got Linear$"),
+    ):
+        with pytest.raises(hf.UnsupportedModelError, match=cure):
+            hf.apply(wrong, "alibi")  # pyright: ignore[reportArgumentType]
     hf.apply(peft.get_base_model(), "alibi").check()
 
 
