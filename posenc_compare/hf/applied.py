@@ -35,7 +35,7 @@ from posenc_compare.hf.layers import (
     layer_of,
 )
 from posenc_compare.hf.measure import neutral, rotating_layers
-from posenc_compare.hf.passes import check_real, masked, pass_of, uncompiled
+from posenc_compare.hf.passes import Capped, check_real, masked, pass_of, uncompiled
 from posenc_compare.hf.places import (
     ROTARY,
     WOULD_WORK,
@@ -46,7 +46,6 @@ from posenc_compare.hf.places import (
     places_of,
 )
 from posenc_compare.hf.readings import check_applied
-from posenc_compare.hf.softcap import Capped
 from posenc_compare.hf.states import cache_name, extended
 from posenc_compare.schemes import HOOKS, Scheme, Variant
 from posenc_compare.validate import check_whole

@@ -127,15 +127,10 @@ def _language_model(config: Any) -> tuple[Any, Any]:
         kind = CAUSAL[type(config)]
     elif type(text) not in MODELS:  # as the text of Ernie 4.5-VL, built in the whole
         text = config
-    return _unshared(text), kind or _class_of(text)
-
-
-def _unshared(config: Any) -> Any:
-    """Return a configuration whose layers have keys of their own."""
-    if getattr(config, "num_kv_shared_layers", 0):
-        config = copy.deepcopy(config)
-        config.num_kv_shared_layers = 0
-    return config
+    if getattr(text, "num_kv_shared_layers", 0):  # layers need keys of their own
+        text = copy.deepcopy(text)
+        text.num_kv_shared_layers = 0
+    return text, kind or _class_of(text)
 
 
 def _class_of(config: Any) -> Any:

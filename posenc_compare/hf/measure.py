@@ -440,7 +440,6 @@ def _rotation(
     at_start = solved[0] - solved[0].diag().diag()
     if plain is not None and at_start.abs().max() > EXACT:  # sines before cosines
         return _rotation(layer, None, still, moved)
-    known = plain is not None
     eye = torch.eye(width, dtype=torch.float64)
     offdiag = sum((m - m.diag().diag()).abs() for s, m in solved.items() if s)
     assert isinstance(offdiag, Tensor)
@@ -463,9 +462,7 @@ def _rotation(
         angle = torch.atan2(m[second, first], m[first, first])
         known_angle = frequencies * step
         turn = torch.round((known_angle - angle) / (2 * torch.pi))
-        sure = torch.ones(len(pairs), dtype=torch.bool)
-        if step != min(moved):  # what is known must tell which turn it is
-            sure = (frequencies * step).abs() < 2e4
+        sure = known_angle.abs() < 2e4  # so that it tells which turn it is
         found = (angle + 2 * torch.pi * turn) / step
         frequencies = torch.where(sure, found, frequencies)
     both = zip(pairs, frequencies, strict=True)
@@ -475,7 +472,7 @@ def _rotation(
         width,
         tuple(pairs),
         frequencies.abs(),
-        float(factor.mean()) if known else None,
+        None if plain is None else float(factor.mean()),
     )
     if _holds(made, solved):
         return made

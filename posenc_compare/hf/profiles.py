@@ -85,12 +85,8 @@ def profiles_in(model: Any, notes: Mapping[int, str]) -> list[Described]:
 def _off(variant: Variant, part: Any, linear: Any, x: Tensor, made: Tensor) -> float:
     """Return how far a bias is from that of a scheme, in parts of its largest value.
 
-    Args:
-        variant: the scheme.
-        part: module with the profiles.
-        linear: module with the weights that mix them.
-        x: `(1, token, channel)` what these are given.
-        made: `(1, heads, query, key)` the bias.
+    `part` has the profiles, and `linear` the weights that mix them; `x`, `(1, token,
+    channel)`, is what these are given, and `made`, `(1, heads, query, key)`, the bias.
     """
     heads, keys = made.shape[1], made.shape[3]
     scheme: Any = variant.build(Geometry(x.shape[-1], heads, head_dim=1)).double()
