@@ -7,7 +7,6 @@ import inspect
 import io
 import json
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch import Tensor
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support.language_models import SIZE as TWO_LAYERS  # noqa: E402
-from support.language_models import model_of  # noqa: E402
+from support.language_models import model_of, read  # noqa: E402
 from support.shown import refusal  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
@@ -75,20 +74,10 @@ def llama() -> Any:
     return model_of("Llama", GROUPED)
 
 
-@pytest.fixture(autouse=True)
-def _without_gradients(request: pytest.FixtureRequest) -> Iterator[None]:
-    with torch.set_grad_enabled("train" in request.node.name):
-        yield
-
-
 def tokens(rows: int = 2, length: int = 40) -> Tensor:
     return torch.randint(
         3, 97, (rows, length), generator=torch.Generator().manual_seed(1)
     )
-
-
-def read(model: Any, ids: Tensor, **more: Any) -> Tensor:
-    return model(ids, **{"use_cache": False, **more}).logits
 
 
 def alike(a: Tensor, b: Tensor) -> None:
@@ -267,13 +256,13 @@ def test_a_rotation_that_counts_padding_has_no_scheme_beside_it(
     padded = torch.cat([ids.new_zeros(len(ids), pad), ids], dim=1)
     mask = (torch.arange(padded.shape[1]) >= pad).long().expand(len(ids), -1)
     counted = (mask.cumsum(1) - 1).clamp(min=0)
-    with torch.no_grad(), hf.apply(llama, scheme, keep_rotary=True):
+    with hf.apply(llama, scheme, keep_rotary=True):
         own = read(llama, ids)
         found = llama(padded, attention_mask=mask, position_ids=counted).logits
         alike(found[:, pad:], own)
         with pytest.raises(ConfigError, match="got ids that count all"):
             llama(padded, attention_mask=mask)
-    with torch.no_grad(), hf.apply(llama, "alibi", keep_rotary=True):
+    with hf.apply(llama, "alibi", keep_rotary=True):
         own = read(llama, ids)
         alike(llama(padded, attention_mask=mask).logits[:, pad:], own)
 
