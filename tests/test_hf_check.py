@@ -461,16 +461,9 @@ def test_a_planted_bug_is_found_and_explained(bug: str) -> None:
     assert not any("RuntimeError" in one.reason for one in found.values())
 
 
+CAUSAL = "llama gpt_neox gpt2 bloom mistral gemma3_text smollm3 opt gpt_oss".split()
 STOCK = {
-    "llama": "AutoModelForCausalLM",
-    "gpt_neox": "AutoModelForCausalLM",
-    "gpt2": "AutoModelForCausalLM",
-    "bloom": "AutoModelForCausalLM",
-    "mistral": "AutoModelForCausalLM",
-    "gemma3_text": "AutoModelForCausalLM",
-    "smollm3": "AutoModelForCausalLM",
-    "opt": "AutoModelForCausalLM",
-    "gpt_oss": "AutoModelForCausalLM",
+    **dict.fromkeys(CAUSAL, "AutoModelForCausalLM"),
     "bert": "AutoModelForMaskedLM",
     "roberta": "AutoModelForMaskedLM",
     "modernbert": "AutoModel",
@@ -562,16 +555,12 @@ def test_what_only_long_texts_show_is_found_in_them(
     assert not [one for one in hf.check(made()) if one.state == "failed"]
 
 
-def test_a_window_is_not_blamed_for_a_mask_without_it() -> None:
+def test_windows_and_states_are_not_blamed_for_masks_and_padding() -> None:
     found = hf.check(model_of("MistralForCausalLM", sliding_window=8))
     assert {one.state for one in found} == {"passed", "n/a"}
     assert "a mask would replace its window of 8" in {one.reason for one in found}
-
-
-def test_layers_with_a_state_are_not_blamed_for_padding() -> None:
     config = transformers.MambaConfig(num_hidden_layers=2, hidden_size=64)
-    found = states(tiny(config).float())
-    assert found["padded"] != "failed"
+    assert states(tiny(config).float())["padded"] != "failed"
 
 
 class Port(nn.Module):
@@ -614,29 +603,27 @@ class Deaf(transformers.LlamaForCausalLM):
         return super().forward(input_ids)
 
 
-def test_position_ids_that_a_model_ignores_are_not_called_right() -> None:
-    model = model_of("LlamaForCausalLM")
-    assert states(model)["position ids"] == "passed"
-    model.__class__ = Deaf
-    assert states(model)["position ids"] == "n/a"
-
-
-def test_arguments_that_a_model_passes_on_are_tried() -> None:
-    model = model_of("LlamaForCausalLM")
-    plain = states(model)
-    assert "n/a" not in plain.values()
-    model.__class__ = Wrapped
-    assert states(model) == plain
-    model.__class__ = Cacheless
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        (transformers.LlamaForCausalLM, {}),
+        (Wrapped, {}),
+        (Cacheless, {"padded": "passed", "cached": "n/a"}),
+        (Masked, {"padded": "n/a", "cached": "passed"}),
+        (Deaf, {"position ids": "n/a", "padded": "failed"}),
+    ],
+)
+def test_arguments_that_a_model_passes_on_are_tried(
+    kind: type, wanted: dict[str, str]
+) -> None:
+    model = model_of(LLAMA)
+    model.__class__ = kind
     found = states(model)
-    assert (found["padded"], found["cached"]) == ("passed", "n/a")
-    assert "failed" not in found.values()
-    model.__class__ = Masked
-    found = states(model)
-    assert (found["padded"], found["cached"]) == ("n/a", "passed")
-    assert "failed" not in found.values()
-    with hf.apply(model, "alibi") as applied:
-        assert applied.check().keys() == {"causal", "cached", "alone"}
+    assert found == {**(found if wanted else dict.fromkeys(found, "passed")), **wanted}
+    assert ("failed" in found.values()) == (kind is Deaf)
+    if kind is Masked:
+        with hf.apply(model, "alibi") as applied:
+            assert applied.check().keys() == {"causal", "cached", "alone"}
 
 
 def test_what_a_port_does_not_take_is_named() -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support import language_models  # noqa: E402
-from support.language_models import GROUPED, SIZE  # noqa: E402
+from support.language_models import GROUPED, SIZE, read  # noqa: E402
 from support.shown import refusal  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
@@ -67,16 +67,9 @@ def llama(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _without_gradients() -> Any:
-    with torch.no_grad():
-        yield
-
-
 def logits(model: Any) -> Tensor:
     draw = torch.Generator().manual_seed(1)
-    ids = torch.randint(3, 97, (2, 40), generator=draw)
-    return model(ids, use_cache=False).logits
+    return read(model, torch.randint(3, 97, (2, 40), generator=draw))
 
 
 def loaded(folder: Path) -> Any:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
-from support.language_models import GROUPED, model_of  # noqa: E402
+from support.language_models import GROUPED, model_of, read  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.hf.states import cache_name  # noqa: E402
@@ -41,11 +41,6 @@ def applied(scheme: str, **more: Any) -> Any:
     model = llama(**more)
     hf.apply(model, scheme)
     return model
-
-
-def read(model: Any, ids: Tensor = IDS, **more: Any) -> Tensor:
-    with torch.no_grad():
-        return model(input_ids=ids, use_cache=False, **more).logits
 
 
 def fed(model: Any, ids: Tensor, cache: Any = None) -> tuple[Tensor, Any]:
@@ -93,9 +88,9 @@ def test_a_copy_has_the_logits_and_trains(
     scheme: str, copied: Callable[[Any], Any]
 ) -> None:
     model = applied(scheme)
-    want = read(model)
+    want = read(model, IDS)
     again = copied(model)
-    assert torch.equal(read(again), want)
+    assert torch.equal(read(again, IDS), want)
     # Parameters of a replica are those of the model.
     found = gradients(model if copied is replica else again, again)
     right = gradients(model)
@@ -104,9 +99,9 @@ def test_a_copy_has_the_logits_and_trains(
         alike(found[name], gradient)
     model.posenc_compare_applied.remove()
     if copied is not replica:
-        assert torch.equal(read(again), want)
+        assert torch.equal(read(again, IDS), want)
         again.posenc_compare_applied.remove()
-        assert torch.equal(read(again), read(model))
+        assert torch.equal(read(again, IDS), read(model, IDS))
 
 
 def test_the_schemes_of_a_model_have_one_name() -> None:
@@ -199,11 +194,11 @@ def test_checkpoints_of_activations_keep_the_gradients(
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_call_inside_a_call_and_one_that_failed_leave_nothing(scheme: str) -> None:
     model, found = applied(scheme), list[Tensor]()
-    want, inner = read(model), IDS[:1, :7]
+    want, inner = read(model, IDS), IDS[:1, :7]
     first = read(model, inner)
     hook = model.model.layers[0].mlp.register_forward_hook(lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        read(model)
+        read(model, IDS)
     hook.remove()
 
     def call(*_: Any) -> None:
@@ -211,7 +206,7 @@ def test_a_call_inside_a_call_and_one_that_failed_leave_nothing(scheme: str) -> 
         found.append(read(model, inner))
 
     hook = model.model.layers[1].self_attn.q_proj.register_forward_pre_hook(call)
-    assert torch.equal(read(model), want)
+    assert torch.equal(read(model, IDS), want)
     assert torch.equal(found[0], first)
 
 
@@ -219,8 +214,8 @@ def test_models_that_share_layers_are_not_mixed_up() -> None:
     one, other = llama(), llama()
     other.model.layers = one.model.layers
     with hf.apply(one, "alibi"), pytest.raises(hf.UnsupportedModelError):
-        read(other)
-    assert torch.equal(read(other), read(one))
+        read(other, IDS)
+    assert torch.equal(read(other, IDS), read(one, IDS))
 
 
 # --- caches ---------------------------------------------------------------------------
@@ -273,7 +268,7 @@ def test_rows_of_a_cache_change_places_where_no_state_is_kept(
                 fed(model, IDS[rows][:, 8:], cache)
         else:
             got, _ = fed(model, IDS[rows][:, 8:], cache)
-            alike(got, read(model)[rows][:, 8:])
+            alike(got, read(model, IDS)[rows][:, 8:])
 
 
 @pytest.mark.parametrize("scheme", ["alibi", "fox"])
@@ -349,7 +344,7 @@ def test_a_scheme_that_is_saved_with_an_adapter_is_trained(
     scheme: str, targets: Any
 ) -> None:
     model = applied(scheme)
-    before, count = read(model), len(model.posenc_compare_schemes)
+    before, count = read(model, IDS), len(model.posenc_compare_schemes)
     saved = [f"posenc_compare_schemes.{i}" for i in range(count)]
     peft = adapted(model, target_modules=targets, modules_to_save=saved).train()
     learned = {n: p for n, p in peft.named_parameters() if p.requires_grad}
@@ -360,10 +355,10 @@ def test_a_scheme_that_is_saved_with_an_adapter_is_trained(
         peft(input_ids=IDS, labels=IDS).loss.backward()
         optimizer.step()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in learned.values())
-    after = read(peft.eval())
+    after = read(peft.eval(), IDS)
     with peft.disable_adapter():
-        assert torch.equal(read(peft), before)
-    alike(read(peft.merge_and_unload()), after)
+        assert torch.equal(read(peft, IDS), before)
+    alike(read(peft.merge_and_unload(), IDS), after)
 
 
 @pytest.mark.parametrize(
@@ -397,8 +392,12 @@ def test_what_wraps_a_model_names_the_model_inside() -> None:
     peft = adapted(llama(), target_modules=["q_proj"])
     with pytest.raises(hf.UnsupportedModelError, match=r"get_base_model\(\) would"):
         hf.apply(peft, "alibi")
-    with pytest.raises(hf.UnsupportedModelError, match=r"model.module would work"):
-        hf.apply(nn.DataParallel(llama()), "alibi")  # pyright: ignore[reportArgumentType]
+    for wrong, cure in (
+        (nn.DataParallel(llama()), r"transformers, got Data.*model.module would work"),
+        (nn.Linear(2, 2), "PreTrainedModel of transformers, got Linear$"),
+    ):
+        with pytest.raises(hf.UnsupportedModelError, match=cure):
+            hf.apply(wrong, "alibi")  # pyright: ignore[reportArgumentType]
     hf.apply(peft.get_base_model(), "alibi").check()
 
 
@@ -415,16 +414,16 @@ def test_an_offloaded_model_is_right_or_named(
             accelerate.disk_offload, offload_dir=tmp_path, execution_device=device
         )
     model = applied(scheme)
-    want = read(model)
+    want = read(model, IDS)
     early = offload(llama())
     hf.apply(early, scheme)
-    assert torch.equal(read(early), want)
+    assert torch.equal(read(early, IDS), want)
     late = offload(model)
     if any(True for _ in model.posenc_compare_schemes.parameters()):
         with pytest.raises(hf.UnsupportedModelError, match="after accelerate offloads"):
-            read(late)
+            read(late, IDS)
     else:
-        assert torch.equal(read(late), want)
+        assert torch.equal(read(late, IDS), want)
 
 
 # --- messages -------------------------------------------------------------------------
@@ -461,24 +460,24 @@ def test_layers_that_ask_for_no_attention_are_named() -> None:
         hf.UnsupportedModelError, match=r"Lightning.*\[1\].*layers=\[0\] would work"
     ):
         hf.apply(model, "alibi", layers=[0, 1])
-    own = read(model)
+    own = read(model, IDS)
     with hf.apply(model, "rope:base=1000000;layout=half") as there:
         assert there.report()["layers"] == [0]  # the one that rotates
-        alike(read(model), own)
+        alike(read(model, IDS), own)
 
 
 @pytest.mark.parametrize("scheme", ["rope:layout=half", "fox"])
 def test_attention_that_is_asked_for_twice_in_a_layer_is_served(scheme: str) -> None:
     model = llama("DiffLlama")
-    own = read(model)
+    own = read(model, IDS)
     with hf.apply(model, scheme) as there:
         there.check()
         if scheme != "fox":
-            alike(read(model), own)
+            alike(read(model, IDS), own)
 
 
 def test_attention_that_was_replaced_later_is_refused() -> None:
     model = applied("alibi")
     model.model.layers[1].self_attn = llama().model.layers[1].self_attn
     with pytest.raises(hf.UnsupportedModelError, match=r"as hf\.apply found it"):
-        read(model)
+        read(model, IDS)

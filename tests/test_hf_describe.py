@@ -146,11 +146,6 @@ def default_of(kind: str) -> Any:
     return transformers.CONFIG_MAPPING[kind](**sizes)
 
 
-@pytest.mark.parametrize(("kind", "base"), [("llama", 1e4), ("smollm3", 2e6)])
-def test_the_base_is_measured_even_if_it_is_the_default(kind: str, base: float) -> None:
-    assert hf.describe(default_of(kind))[0].measured["base"] == base
-
-
 @pytest.mark.parametrize("kind", sorted({*DESCRIBED, *NOTED}))
 def test_a_type_is_described_with_a_proof_or_a_note(kind: str) -> None:
     label, note = NOTED.get(kind, (DESCRIBED.get(kind), ""))
@@ -163,12 +158,17 @@ def test_a_type_is_described_with_a_proof_or_a_note(kind: str) -> None:
         of_sound = ": " in one.layers  # whose logits are not compared
         assert proved or one.note or one.kind == "none" or of_sound
     assert kind in NOTED or first.note == ""
+    if first.variant is not None and first.variant.name.startswith("rope"):
+        assert first.measured["base"] == first.variant.options.get("base", 1e4)
 
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_positions_of_other_kinds_are_measured(kind: str) -> None:
     what, labels, numbers = OTHERS[kind]
+    state = torch.get_rng_state()
     found = hf.describe(default_of(kind))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert "heads" not in found[0].measured  # which are those of the small copy
     assert {one.kind for one in found} == {what}
     assert [one.label for one in found] == labels
     assert numbers.items() <= found[0].measured.items()
@@ -190,14 +190,6 @@ def test_alibi_of_falcon_is_scaled_with_its_logits() -> None:
     assert found.note.startswith("the bias of alibi times 0.25")
 
 
-@pytest.mark.parametrize("kind", ["bloom", "t5"])
-def test_no_size_of_the_small_copy_is_stated_as_the_model_s(kind: str) -> None:
-    state = torch.get_rng_state()
-    for row in hf.describe(default_of(kind)):
-        assert "heads" not in row.measured
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_profiles_of_inkling_reach_as_far_as_each_layer_says() -> None:
     kinds = ["hybrid", "hybrid_sliding"]
     config = transformers.CONFIG_MAPPING["inkling_text"](
@@ -213,26 +205,25 @@ def test_profiles_of_inkling_reach_as_far_as_each_layer_says() -> None:
 
 # The label, and the axis of each pair: time, height or width.
 SECTIONS = {
-    "qwen2_vl": ("m_rope:base=1000000.0", "0" * 16 + "1" * 24 + "2" * 24),
-    "qwen3_vl": ("m_rope:base=500000.0;order=interleaved", "012" * 20 + "0" * 4),
+    "qwen2_vl": ("base=1000000.0;sections=16/24/24", "0" * 16 + "1" * 24 + "2" * 24),
+    "qwen3_vl": (
+        "base=500000.0;order=interleaved;sections=24/20/20",
+        "012" * 20 + "0" * 4,
+    ),
+    "ernie4_5_vl_moe": (
+        "base=500000.0;layout=adjacent;order=time_last;sections=20/22/22",
+        "12" * 22 + "0" * 20,
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", SECTIONS)
 def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
-    label, axes = SECTIONS[kind]
+    options, axes = SECTIONS[kind]
     found = text_of(kind)
     assert found.measured["axes of pairs"] == axes
-    counts = "/".join(str(axes.count(axis)) for axis in "012")
-    assert found.label == f"{label};sections={counts}"
-    assert found.logits_off < PROVED
-
-
-def test_ernie_gives_its_slowest_pairs_to_time() -> None:
-    found = text_of("ernie4_5_vl_moe")
-    assert found.measured["axes of pairs"] == "12" * 22 + "0" * 20
-    options = "base=500000.0;layout=adjacent;order=time_last;sections=20/22/22"
     assert found.label == f"m_rope:{options}"
+    assert found.logits_off is None or found.logits_off < PROVED
 
 
 def test_axes_are_those_of_the_code_and_not_of_the_configuration(

@@ -162,11 +162,7 @@ def test_words_of_the_filler_are_taken_last(tokenizer: Any) -> None:
     assert len(held.needles) == len(made.needles)  # where it leaves no other word
 
 
-def test_a_length_must_have_room(tokenizer: Any) -> None:
-    with pytest.raises(ConfigError, match="must have room for 15 needles, got 256"):
-        haystack(FILLER, tokenizer, 256, 1, seed=0)
-    with pytest.raises(ConfigError, match="needles must be at most 4, got 5"):
-        haystack(FILLER, tokenizer, 4096, 5, seed=0)
+def test_a_filler_must_be_long_enough(tokenizer: Any) -> None:
     with pytest.raises(CorpusError, match="must make"):
         haystack("short", tokenizer, 4096, 1, seed=0)
 
@@ -293,58 +289,37 @@ def test_rope_parameters_rotate_as_the_scheme(place: Path, rule: str) -> None:
     assert aim.rope_parameters("longrope") is None
 
 
-def test_rope_parameters_keep_a_stated_fraction(tmp_path: Path) -> None:
-    stated = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}
-    config = transformers.PhiConfig(
-        hidden_size=64,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=TRAINED,
-        rope_parameters=stated,
-    )
-    config.save_pretrained(tmp_path / "own")
-    aim = target(str(tmp_path / "own"), 4 * TRAINED)
-    config.rope_parameters = aim.rope_parameters("pi")
-    config.save_pretrained(tmp_path / "longer")
-    for name in ("own", "longer"):
-        stored = transformers.AutoConfig.from_pretrained(tmp_path / name)
-        found: Any = hf.describe(stored)[0]
-        assert found.variant.options["fraction"] == 0.25
+PHI = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+PHI |= {"intermediate_size": 32, "rope_parameters": {"partial_rotary_factor": 0.25}}
+PHI["rope_parameters"] |= {"rope_type": "default", "rope_theta": 1e4}
+GPTJ = {"n_layer": 2, "n_embd": 64, "n_head": 4, "rotary_dim": 4, "n_positions": 64}
+GLM = {**PHI, "hidden_size": 512, "num_key_value_heads": 2, "first_k_dense_replace": 1}
+del GLM["rope_parameters"]
+LINEAR = {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}
 
 
-def test_rope_parameters_that_a_model_does_not_read_are_not_given(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("kind", "more", "fraction", "wanted"),
+    [
+        ("Phi", PHI, 0.25, {**LINEAR, "partial_rotary_factor": 0.25}),
+        ("Glm4MoeLite", GLM, 0.25, LINEAR),  # which states no fraction
+        ("GPTJ", GPTJ, 0.25, None),  # which reads no parameters
+    ],
+)
+def test_rope_parameters_are_those_that_a_model_reads(
+    kind: str, more: dict[str, Any], fraction: float, wanted: Any, tmp_path: Path
 ) -> None:
-    small = {
-        "n_layer": 2,
-        "n_embd": 64,
-        "n_head": 4,
-        "rotary_dim": 4,
-        "n_positions": 64,
-    }
-    transformers.GPTJConfig(**small, vocab_size=97).save_pretrained(tmp_path / "gptj")
-    aim = target(str(tmp_path / "gptj"), 256)
-    assert [aim.rope_parameters(rule) for rule in ("pi", "ntk", "yarn")] == [None] * 3
-
-
-def test_rope_parameters_state_no_fraction_that_the_configuration_does_not(
-    tmp_path: Path,
-) -> None:
-    config = transformers.Glm4MoeLiteConfig(
-        num_hidden_layers=1,
-        vocab_size=200,
-        hidden_size=512,
-        intermediate_size=64,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        first_k_dense_replace=1,
-    )
+    config = getattr(transformers, f"{kind}Config")(**more, vocab_size=200)
     config.save_pretrained(tmp_path)
-    aim = target(str(tmp_path), 2 * config.max_position_embeddings)
-    assert aim.own.options["fraction"] == 0.25
-    found = aim.rope_parameters("pi")
-    assert found == {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
+    aim = target(str(tmp_path), 4 * config.max_position_embeddings)
+    assert aim.own.options["fraction"] == fraction
+    assert aim.rope_parameters("pi") == wanted
+    if wanted is None:
+        assert [aim.rope_parameters(rule) for rule in ("ntk", "yarn")] == [None] * 2
+    else:
+        config.rope_parameters = wanted
+        found: Any = hf.describe(config)[0].variant
+        assert found.options["fraction"] == fraction
 
 
 def test_a_model_with_other_layers_than_attention_is_refused(

@@ -35,7 +35,7 @@ from posenc_compare.hf.layers import (
     layer_of,
 )
 from posenc_compare.hf.measure import neutral, rotating_layers
-from posenc_compare.hf.passes import check_real, masked, pass_of, uncompiled
+from posenc_compare.hf.passes import Capped, check_real, masked, pass_of, uncompiled
 from posenc_compare.hf.places import (
     ROTARY,
     WOULD_WORK,
@@ -46,7 +46,6 @@ from posenc_compare.hf.places import (
     places_of,
 )
 from posenc_compare.hf.readings import check_applied
-from posenc_compare.hf.softcap import Capped
 from posenc_compare.hf.states import cache_name, extended
 from posenc_compare.schemes import HOOKS, Scheme, Variant
 from posenc_compare.validate import check_whole
@@ -307,7 +306,7 @@ def _embedded(_: nn.Module, args: object, x: Tensor) -> None:
 def _enter(name: str, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
     """Store the position ids of a layer; before the first layer, embed tokens."""
     layer = layer_of(getattr(block, name))
-    given = _named(type(block), args) | kwargs
+    given = _named(block, args, kwargs)
     x = given["hidden_states"]
     now = pass_of(given.get("attention_mask"))
     now.told(given.get("position_ids"))
@@ -321,30 +320,29 @@ def _enter(name: str, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> An
     if not schemes[0].acts_at("embed"):
         return None
     x = now.begin(schemes).embed(x)
-    return _with(block, args, kwargs, hidden_states=x)
+    # Checkpoints of activations look for gradients among what is given by place.
+    return ((x, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": x})
 
 
 @uncompiled
 def _prepare(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
     """Pass the input of a layer on to its attention, with neutral rotary tables."""
     layer = layer_of(module)
-    given = _named(type(module), args) | kwargs
+    given = _named(module, args, kwargs)
     now, x = pass_of(given.get("attention_mask")), given["hidden_states"]
-    mask = Given(layer, now, x, given.get(cache_name(given))).put()
-    if layer.keep_rotary:
-        return _with(module, args, kwargs, attention_mask=mask)
-    try:
-        still = neutral(given.get(ROTARY))
-    except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"layer {layer.number}: {error}") from None
-    return _with(module, args, kwargs, attention_mask=mask, **{ROTARY: still})
+    given["attention_mask"] = Given(layer, now, x, given.get(cache_name(given))).put()
+    if not layer.keep_rotary:
+        try:
+            given[ROTARY] = neutral(given.get(ROTARY))
+        except UnsupportedModelError as error:
+            raise UnsupportedModelError(f"layer {layer.number}: {error}") from None
+    return (), given
 
 
 @uncompiled
 def _finish(module: nn.Module, args: Any, kwargs: dict[str, Any], _: object) -> None:
     """Refuse attention that was computed without the scheme."""
-    mask = (_named(type(module), args) | kwargs).get("attention_mask")
-    given = getattr(mask, GIVEN, None)
+    given = getattr(kwargs.get("attention_mask"), GIVEN, None)
     if not isinstance(given, Given) or not given.used:
         raise UnsupportedModelError(
             f"{type(module).__name__}: did not ask for attention in layer "
@@ -437,15 +435,6 @@ def _parameters(kind: type[nn.Module]) -> list[str]:
     return [*inspect.signature(kind.forward).parameters][1:]
 
 
-def _named(kind: type[nn.Module], args: Sequence[Any]) -> dict[str, Any]:
-    """Return what is given by place, by the name of its parameter."""
-    return dict(zip(_parameters(kind), args, strict=False))
-
-
-def _with(
-    module: nn.Module, args: Any, kwargs: dict[str, Any], **new: Any
-) -> tuple[Any, dict[str, Any]]:
-    """Return the arguments of a call with others in their places."""
-    places = _parameters(type(module))[: len(args)]
-    kept = tuple(new.pop(name, old) for name, old in zip(places, args, strict=True))
-    return kept, {**kwargs, **new}
+def _named(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, all of them by the names of their parameters."""
+    return dict(zip(_parameters(type(module)), args, strict=False)) | kwargs

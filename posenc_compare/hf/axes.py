@@ -37,21 +37,14 @@ def by_axis(row: Described, model: Any) -> Described:
     measured = {**row.measured, "axes of pairs": "".join(map(str, axes)) or None}
     if variant is not None:
         return replace(row, measured=measured, variant=variant)
-    note = "; ".join(filter(None, [OTHERWISE, row.note]))
-    return replace(row, measured=measured, note=note)
+    return replace(row, measured=measured, note=OTHERWISE).with_note(row.note)
 
 
 def axes_of(model: Any, row: Described, count: int) -> list[int]:
-    """Return the axis of ids that each pair of some layers rotates by.
+    """Return the axis of ids, of `count`, that each pair of a row's layers rotates by.
 
-    Args:
-        model: small and random, in evaluation mode.
-        row: of its layers; the first is measured.
-        count: of the axes.
-
-    Returns:
-        The axis of each pair, from 0; empty if ids along one axis alone do not
-        rotate a pair as ids along all axes do.
+    The first layer is measured. Axes count from 0; there are none if ids along one axis
+    alone do not rotate a pair as ids along all axes do.
     """
     layer, length = row.numbers[0], row.measured["length"]
     assert isinstance(length, int)

@@ -14,24 +14,18 @@ from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.schemes.shared.rotation import Rotation as Rotating
 
 # By type in transformers: the options of our rule, and the parameters that fill them.
+FACTOR = {"factor": "factor"}
+TRAINED = {**FACTOR, "original": "original_max_position_embeddings"}
 RULES: dict[str, tuple[str, dict[str, str]]] = {
     "default": ("none", {}),
-    "linear": ("pi", {"factor": "factor"}),
+    "linear": ("pi", FACTOR),
     "llama3": (
         "llama3",
-        {"factor": "factor", "original": "original_max_position_embeddings"}
-        | {"alpha": "low_freq_factor", "beta": "high_freq_factor"},
+        {**TRAINED, "alpha": "low_freq_factor", "beta": "high_freq_factor"},
     ),
-    "yarn": (
-        "yarn",
-        {"factor": "factor", "original": "original_max_position_embeddings"}
-        | {"alpha": "beta_slow", "beta": "beta_fast"},
-    ),
-    "dynamic": ("ntk", {"factor": "factor"}),
-    "longrope": (
-        "longrope",
-        {"factor": "factor", "original": "original_max_position_embeddings"},
-    ),
+    "yarn": ("yarn", {**TRAINED, "alpha": "beta_slow", "beta": "beta_fast"}),
+    "dynamic": ("ntk", FACTOR),
+    "longrope": ("longrope", TRAINED),
     "proportional": ("none", {}),
 }
 BY_LENGTH = ("dynamic", "longrope")  # types that rotate otherwise in longer texts

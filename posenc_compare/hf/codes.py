@@ -75,7 +75,8 @@ def _codes(model: Any, given: Inputs) -> list[Tensor]:
                 continue
             rows = code.flatten(0, -2)
             fits = len(rows) <= x.shape[:-1].numel() and all(map(code.equal, again))
-            if fits and _varies(rows) and not any(map(rows.equal, found)):
+            varies = not torch.equal(rows, rows[:1].expand_as(rows))
+            if fits and varies and not any(map(rows.equal, found)):
                 found.append(rows)
     return found
 
@@ -84,10 +85,6 @@ def _sums(model: Any, given: Inputs, seed: int) -> list[tuple[Tensor, Tensor]]:
     with _Sums(model) as sums:
         read(model, given, seed)
     return sums.found
-
-
-def _varies(rows: Tensor) -> bool:
-    return not torch.equal(rows, rows[:1].expand_as(rows))
 
 
 class _Source(NamedTuple):
@@ -152,20 +149,11 @@ def _by_axes(model: nn.Module, code: Tensor) -> Described | None:
     for grid in grids_of(len(code)):
         image = code[grid.before :].view(*grid.sides, -1)
         columns, rows = image[0, :, :half], image[:, 0, half:]
-        own = [one for one in _weights(model, half) if one.trained]
-        read = [
-            any(_first_row(x, w.rows.double()) == 0 for w in own)
-            for x in (columns, rows)
-        ]
-        made = torch.cat(
-            [
-                columns.expand(len(rows), -1, -1),
-                rows[:, None].expand(-1, len(columns), -1),
-            ],
-            dim=-1,
-        )
-        if all(read) and torch.equal(made, image):
-            high, wide = grid.sides
+        own = [one.rows.double() for one in _weights(model, half) if one.trained]
+        read = [any(_first_row(x, w) == 0 for w in own) for x in (columns, rows)]
+        high, wide = grid.sides
+        made = [columns.expand(high, -1, -1), rows[:, None].expand(-1, wide, -1)]
+        if all(read) and torch.equal(torch.cat(made, dim=-1), image):
             sides = {"height": high, "width": wide}
             return Described("all", "table", sides, Variant("learned_axes", sides))
     return None

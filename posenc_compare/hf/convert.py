@@ -196,16 +196,11 @@ def logits_apart(folder: Path, copy: Path) -> float:
         model, _ = load(place, config)
         ids = torch.arange(min(COMPARED, config.vocab_size))[None]
         label = label_for(place)
-        with apply(model, label) if label else nullcontext():
-            found.append(_logits(model, ids))
+        with apply(model, label) if label else nullcontext(), torch.inference_mode():
+            found.append(outputs(model(ids, use_cache=False)))
         del model
     own, other = found
     return float((own - other).abs().max() / own.abs().max())
-
-
-@torch.inference_mode()
-def _logits(model: Any, ids: Tensor) -> Tensor:
-    return outputs(model(ids, use_cache=False))
 
 
 def _other(layout: Layout) -> Layout:

@@ -62,7 +62,7 @@ def describe(config: PreTrainedConfig) -> list[Described]:
         rows = _of_all_parts(config)
     if layout := getattr(config, CONVERTED, ""):
         note = f"weights are for {layout} pairs, converted by `hf convert`"
-        rows = [replace(one, note=f"{note}; {one.note}".strip("; ")) for one in rows]
+        rows = [replace(one, note=note).with_note(one.note) for one in rows]
     return rows
 
 
@@ -103,11 +103,7 @@ def _sensed(path: str, config: Any, kind: Any) -> list[Described]:
     model, short = small(config, kind)
     rows = _senses(model) if attends(model) else [_nope(WITHOUT)]
     return [
-        replace(
-            one,
-            layers=f"{path}: {one.layers}".strip(": "),
-            note="; ".join(filter(None, [one.note, short])),
-        )
+        replace(one, layers=f"{path}: {one.layers}".strip(": ")).with_note(short)
         for one in rows
     ]
 
@@ -131,15 +127,10 @@ def _language_model(config: Any) -> tuple[Any, Any]:
         kind = CAUSAL[type(config)]
     elif type(text) not in MODELS:  # as the text of Ernie 4.5-VL, built in the whole
         text = config
-    return _unshared(text), kind or _class_of(text)
-
-
-def _unshared(config: Any) -> Any:
-    """Return a configuration whose layers have keys of their own."""
-    if getattr(config, "num_kv_shared_layers", 0):
-        config = copy.deepcopy(config)
-        config.num_kv_shared_layers = 0
-    return config
+    if getattr(text, "num_kv_shared_layers", 0):  # layers need keys of their own
+        text = copy.deepcopy(text)
+        text.num_kv_shared_layers = 0
+    return text, kind or _class_of(text)
 
 
 def _class_of(config: Any) -> Any:

@@ -1,7 +1,7 @@
 """What a description of a model consists of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from posenc_compare.variants import Variant
@@ -38,6 +38,10 @@ class Described:
     note: str = ""
     numbers: tuple[int, ...] = ()
     frequencies: tuple[float, ...] = ()
+
+    def with_note(self, note: str) -> "Described":
+        """Return the same with another note behind its own."""
+        return replace(self, note="; ".join(filter(None, [self.note, note])))
 
     @property
     def label(self) -> str:

@@ -158,15 +158,14 @@ def biases_in(model: Any, given: Inputs) -> list[Described]:
     The model evaluates tokens that are all 0, and then the equal ones that are given: a
     bias that differs depends on their content.
     """
-    if hasattr(model, "set_attn_implementation"):
-        model.set_attn_implementation("eager")  # whose softmax is seen
+    model.set_attn_implementation("eager")  # whose softmax is seen
     plain, full = (_biases(one, given) for one in (_without_content(model), model))
     found = plain or full
     # In deeper layers tokens may be unequal; these are taken to be as the others.
     same = found is plain and all(
         name not in full or alike(one, full[name]) for name, one in plain.items()
     )
-    width = getattr(model.config.get_text_config(), "hidden_size", 0)
+    width = model.config.get_text_config().hidden_size
     rows = _grouped(
         (name, described_bias(one, model.config, width, by_content=not same))
         for name, one in found.items()

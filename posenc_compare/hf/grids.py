@@ -32,7 +32,6 @@ LAYOUTS = ("half", "adjacent")
 TURNED = "rotates queries and keys by their place, and no scheme was found that does"
 CHANGED = "changes queries and keys with the place otherwise than by a rotation"
 CLASS = "tokens before the grid have biases of their own"
-BY_CONTENT = "a bias by place that depends on the content of tokens"
 FIXED = "a bias by rows and columns between two places, which no scheme was found for"
 
 
@@ -80,9 +79,7 @@ def _orders(high: int, wide: int) -> Iterator[Tensor]:
 def rotation_of(config: Any, states: list[Tensor]) -> Described:
     """Return the description of a rotation that makes equal tokens differ.
 
-    Args:
-        config: of the model.
-        states: queries and keys of equal tokens, each `(heads, token, channel)`.
+    `states` are queries and keys of equal tokens, each `(heads, token, channel)`.
     """
     width = int((states[0] != 0).any(dim=(0, 1)).nonzero().max()) + 1  # without padding
     states = [one[..., :width] for one in states]
@@ -160,10 +157,8 @@ def _sides_of(variant: Variant, places: Tensor) -> dict[str, int]:
 def bias_on_grid(model: nn.Module, module: nn.Module, values: Tensor) -> Described:
     """Return the description of a bias `(heads, query, key)` that is 0 at offset 0.
 
-    Args:
-        model: whose weights the bias may be read from.
-        module: the attention.
-        values: the bias, NaN where it is hidden.
+    It is that of attention `module`, NaN where it is hidden, and may be read from
+    weights of the model.
     """
     for grid in grids_of(values.shape[-1]):
         own = values[:, grid.before :, grid.before :]
@@ -214,16 +209,12 @@ def _biases(
         yield Variant("mlp_bias_2d", options), scheme
     if not _is_read(model, table):
         return
+    name, weight = "swin", table.flatten(1).T
     if all(torch.allclose(table, table.flip(axis), rtol=EXACT) for axis in (1, 2)):
-        variant = Variant("levit", sides)
-        scheme = variant.build(geometry).double()
-        scheme.table.data.copy_(table[:, high // 2 :, wide // 2 :].flatten(1))
-        yield variant, scheme
-    else:
-        variant = Variant("swin", sides)
-        scheme = variant.build(geometry).double()
-        scheme.table.data.copy_(table.flatten(1).T)
-        yield variant, scheme
+        name, weight = "levit", table[:, high // 2 :, wide // 2 :].flatten(1)
+    scheme = Variant(name, sides).build(geometry).double()
+    scheme.table.data.copy_(weight)
+    yield Variant(name, sides), scheme
 
 
 def _perceptrons(module: nn.Module) -> Iterator[tuple[nn.Linear, nn.Linear]]:
@@ -284,10 +275,8 @@ def decomposed_on_grid(
 ) -> Described | None:
     """Return the description of a bias that is that of `decomposed`; None if it is not.
 
-    Args:
-        module: the attention, whose weights are read.
-        values: `(heads, query, key)` the bias, 0 at offset 0.
-        q: `(heads, query, channel)`, of which some models divide by sqrt(channel).
+    It is `(heads, query, key)`, 0 at offset 0, and its tables are weights of attention
+    `module`. Some models divide `q`, `(heads, query, channel)`, by sqrt(channel).
     """
     if q is None:
         return None

@@ -294,7 +294,10 @@ def meet(
         given["input_ids"] = ids.expand(-1, position + 1)
     tokens = given["input_ids"].shape[1]
     met = _Met(layers_of(model), plain, states, tokens)
-    if _takes_a_cache(model):
+    parameters = inspect.signature(model.forward).parameters
+    if any(
+        p.name == "use_cache" or p.kind == p.VAR_KEYWORD for p in parameters.values()
+    ):
         given["use_cache"] = False
     with torch.no_grad(), met:
         model(**given)
@@ -304,12 +307,6 @@ def meet(
 def takes_positions(model: Any) -> bool:
     """Return whether a model names position ids among its arguments."""
     return "position_ids" in inspect.signature(model.forward).parameters
-
-
-def _takes_a_cache(model: Any) -> bool:
-    parameters = inspect.signature(model.forward).parameters
-    any_name = any(one.kind == one.VAR_KEYWORD for one in parameters.values())
-    return any_name or "use_cache" in parameters
 
 
 @contextmanager
@@ -460,7 +457,6 @@ def _rotation(
     at_start = solved[0] - solved[0].diag().diag()
     if plain is not None and at_start.abs().max() > EXACT:  # sines before cosines
         return _rotation(layer, None, still, moved)
-    known = plain is not None
     eye = torch.eye(width, dtype=torch.float64)
     offdiag = sum((m - m.diag().diag()).abs() for s, m in solved.items() if s)
     assert isinstance(offdiag, Tensor)
@@ -483,9 +479,7 @@ def _rotation(
         angle = torch.atan2(m[second, first], m[first, first])
         known_angle = frequencies * step
         turn = torch.round((known_angle - angle) / (2 * torch.pi))
-        sure = torch.ones(len(pairs), dtype=torch.bool)
-        if step != min(moved):  # what is known must tell which turn it is
-            sure = (frequencies * step).abs() < 2e4
+        sure = known_angle.abs() < 2e4  # so that it tells which turn it is
         found = (angle + 2 * torch.pi * turn) / step
         frequencies = torch.where(sure, found, frequencies)
     both = zip(pairs, frequencies, strict=True)
@@ -495,7 +489,7 @@ def _rotation(
         width,
         tuple(pairs),
         frequencies.abs(),
-        float(factor.mean()) if known else None,
+        None if plain is None else float(factor.mean()),
     )
     if _holds(made, solved):
         return made

@@ -17,8 +17,11 @@ from transformers.masking_utils import sdpa_mask
 from posenc_compare.attention import Mask, Session
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.schemes.scheme import Call
+from posenc_compare.schemes.wrapper import Wrapper
 
 ROTATED = ("query", "key", "pair_bias", "scores", "values", "weights")
+AFTER = ("offset_bias", "pair_bias", "scores", "weights")  # would be capped too
 ATTACHED = "posenc_compare_pass"
 DRAWN = "posenc_compare_drawn"
 uncompiled: Any = torch.compiler.disable  # a scheme looks at masks and keys
@@ -238,3 +241,23 @@ def pass_of(mask: object) -> Pass:
         f"attention_mask must be (batch, token) of 0 and 1, or none, got "
         f"{tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__}"
     )
+
+
+class Capped(Wrapper):
+    """A scheme whose logits `x` a model caps before the mask, as Gemma 2 does.
+
+    They become `cap * tanh(x / cap)`.
+    """
+
+    def __init__(self, inner: Scheme, cap: float) -> None:
+        super().__init__(inner.geometry, inner)
+        adds = [hook for hook in AFTER if inner.acts_at(hook)]
+        if adds:
+            raise UnsupportedModelError(
+                f"{inner.name}: acts at {adds[0]}, and this model caps its logits at "
+                f"{cap:g}, with all that is added; a scheme that rotates would work"
+            )
+        self.cap = cap
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        return (logits / self.cap).tanh() * self.cap

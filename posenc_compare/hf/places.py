@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from posenc_compare.errors import ConfigError
 
+INTERFACE = "ALL_ATTENTION_FUNCTIONS"  # which attention looks up in its module
 ROTARY = "position_embeddings"  # what attention is given: cosines and sines
 INSIDE = ("get_base_model()", "module", "_orig_mod")  # of what wraps a model
 WOULD_WORK = "Llama, Qwen, Mistral, Gemma, GPT-NeoX and OLMo would work"
@@ -81,7 +82,11 @@ def places_of(model: nn.Module) -> list[Place]:
 def check_interface(model: nn.Module, places: Sequence[Place]) -> None:
     """Refuse layers whose attention is never asked for through the interface."""
     kinds = {place.layer: type(place.attention) for place in places}
-    lacking = {n: kind for n, kind in kinds.items() if not _asks(kind)}
+    lacking = {
+        number: kind
+        for number, kind in kinds.items()
+        if INTERFACE not in inspect.unwrap(kind.forward).__code__.co_names
+    }
     if lacking:
         names = " and ".join(sorted({kind.__name__ for kind in lacking.values()}))
         others = [n for n in kinds if n not in lacking]
@@ -100,12 +105,6 @@ def device_of(attention: nn.Module) -> torch.device:
             if getattr(one, "execution_device", None) is not None:
                 return torch.device(one.execution_device)
     return next(attention.parameters()).device
-
-
-def _asks(kind: type[nn.Module]) -> bool:
-    """Return whether attention of a kind looks up the interface."""
-    code = inspect.unwrap(kind.forward).__code__
-    return "ALL_ATTENTION_FUNCTIONS" in code.co_names
 
 
 def check_converted(config: Any) -> None:

@@ -4,6 +4,7 @@ The modules that compute it are known by their classes. A text of random tokens 
 evaluated, and what they return is compared with `inkling` under their weights.
 """
 
+import copy
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -34,6 +35,7 @@ def profiles_in(model: Any, notes: Mapping[int, str]) -> list[Described]:
 
     `notes` are of layers by number: what else they do.
     """
+    model = copy.deepcopy(model)  # whose weights change
     layers = layers_of(model)
     parts: dict[int, tuple[Any, Any]] = {}  # by layer: profiles, and what mixes them
     for module, number in layers.items():
@@ -51,26 +53,20 @@ def profiles_in(model: Any, notes: Mapping[int, str]) -> list[Described]:
     def keep(module: nn.Module, args: Any, out: Tensor) -> None:
         read.setdefault(module, (args[0].double(), out.double()))
 
-    hooks = [one.register_forward_hook(keep) for pair in parts.values() for one in pair]
-    linears = {linear for _, linear in parts.values()}
-    for linear in linears:
+    for one in {one for pair in parts.values() for one in pair}:
+        one.register_forward_hook(keep)
+    for linear in {linear for _, linear in parts.values()}:
         linear.weight *= LARGER
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     found: dict[int, tuple[Variant, float]] = {}
-    try:
-        model(**given(model, ids))
-        for number, (part, linear) in parts.items():
-            rank, reach = part.proj.shape
-            clip = getattr(model.config, "rel_l2_clip_threshold", 0.0)
-            variant = Variant("inkling", {"rank": rank, "reach": reach, "clip": clip})
-            off = _off(variant, part, linear, read[linear][0], read[part][1])
-            found[number] = variant, off
-            groups[variant.label, notes.get(number, "")].append(number)
-    finally:
-        for hook in hooks:
-            hook.remove()
-        for linear in linears:
-            linear.weight /= LARGER
+    model(**given(model, ids))
+    for number, (part, linear) in parts.items():
+        rank, reach = part.proj.shape
+        clip = getattr(model.config, "rel_l2_clip_threshold", 0.0)
+        variant = Variant("inkling", {"rank": rank, "reach": reach, "clip": clip})
+        off = _off(variant, part, linear, read[linear][0], read[part][1])
+        found[number] = variant, off
+        groups[variant.label, notes.get(number, "")].append(number)
     if not all(off <= EXACT for _, off in found.values()):
         return []
     return [
@@ -89,12 +85,8 @@ def profiles_in(model: Any, notes: Mapping[int, str]) -> list[Described]:
 def _off(variant: Variant, part: Any, linear: Any, x: Tensor, made: Tensor) -> float:
     """Return how far a bias is from that of a scheme, in parts of its largest value.
 
-    Args:
-        variant: the scheme.
-        part: module with the profiles.
-        linear: module with the weights that mix them.
-        x: `(1, token, channel)` what these are given.
-        made: `(1, heads, query, key)` the bias.
+    `part` has the profiles, and `linear` the weights that mix them; `x`, `(1, token,
+    channel)`, is what these are given, and `made`, `(1, heads, query, key)`, the bias.
     """
     heads, keys = made.shape[1], made.shape[3]
     scheme: Any = variant.build(Geometry(x.shape[-1], heads, head_dim=1)).double()

@@ -8,7 +8,7 @@ import inspect
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -290,10 +290,6 @@ def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
         raise NotApplicableError("takes no mask (row, 1, query, key)") from error
 
 
-def _packed(r: Reader) -> tuple[Tensor, Tensor]:
-    return packed(r, by_ids=False)
-
-
 def _alone(r: Reader) -> tuple[Tensor, Tensor]:
     return torch.cat([r.read(row[None]) for row in r.ids]), r.full
 
@@ -315,7 +311,10 @@ READINGS: dict[str, tuple[str, Reading]] = {
     "padded": ("padding on the left", _padded),
     "padded right": ("padding on the right", _padded_right),
     "padded cached": ("padding on the left, parts with a cache", _padded_cached),
-    "packed": ("two documents in one row, mask of blocks", _packed),
+    "packed": (
+        "two documents in one row, mask of blocks",
+        partial(packed, by_ids=False),
+    ),
     "alone": ("each row of the batch alone", _alone),
     "position ids": ("position_ids stated", _position_ids),
 }

@@ -133,8 +133,7 @@ def _measured(model: Any, length: int) -> list[Rotation]:
     found = rotations(model, length)
     notes = {one.layer: SCALED for one in found if one.fault == SCALED}
     if any(one.fault.endswith(OTHERWISE) for one in found):
-        for module in layers_of(model):
-            _level(module)
+        _level(model)
         faulty = {one.layer for one in found if one.fault.endswith(OTHERWISE)}
         found = rotations(model, length)
         cured = [o.layer for o in found if o.layer in faulty and not o.fault]
@@ -150,11 +149,12 @@ def _measured(model: Any, length: int) -> list[Rotation]:
     return [replace(one, note=notes.get(one.layer, "")) for one in found]
 
 
-def _level(attention: nn.Module) -> None:
-    """Give all channels the same weight after the projections of an attention."""
-    for name, weight in attention.named_parameters():
-        if weight.dim() == 1 and not name.endswith("bias"):
-            weight.data.fill_(weight.data.mean())
+def _level(model: nn.Module) -> None:
+    """Give all channels the same weight after the projections of attention."""
+    for attention in layers_of(model):
+        for name, weight in attention.named_parameters():
+            if weight.dim() == 1 and not name.endswith("bias"):
+                weight.data.fill_(weight.data.mean())
 
 
 def rotary_rows(
@@ -166,12 +166,10 @@ def rotary_rows(
     """
     groups: list[list[Rotation]] = []
     for one in measured:
-        for group in groups:
-            if alike(group[0], one):
-                group.append(one)
-                break
-        else:
-            groups.append([one])
+        group = next((group for group in groups if alike(group[0], one)), [])
+        if not group:
+            groups.append(group)
+        group.append(one)
     rows = []
     for group in groups:
         one, numbers = group[0], tuple(each.layer for each in group)

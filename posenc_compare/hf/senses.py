@@ -77,12 +77,10 @@ def class_of(config: Any) -> Any:
             and issubclass(one, PreTrainedModel)
             and one.config_class is type(config)
         ]
-    fits = (one for one in known if isinstance(one, type) and _takes(one, *READS))
-    return next(fits, None)
-
-
-def _takes(model: Any, *names: str) -> bool:
-    return bool({*inspect.signature(model.forward).parameters} & {*names})
+    for one in filter(inspect.isclass, known):
+        if inspect.signature(one.forward).parameters.keys() & {*READS}:
+            return one
+    return None
 
 
 def small(config: Any, kind: Any) -> tuple[Any, str]:

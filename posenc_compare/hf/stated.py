@@ -124,15 +124,6 @@ class Stated:
         except UnsupportedModelError as error:
             raise NotApplicableError(str(error).partition("; ")[0]) from error
 
-    def check_turns(self) -> None:
-        """Refuse a model in which more than rotation places tokens."""
-        if not any(one.pairs for one in self.sought):
-            raise NotApplicableError("no layer rotates by fixed frequencies")
-        if fault := next((one.fault for one in self.sought if one.fault), ""):
-            raise NotApplicableError(f"a layer {fault}")
-        if self.reader.start is None:
-            raise NotApplicableError(NO_IDS)
-
 
 def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
     """Refuse a small copy that lacks modules of a model, which the user has changed."""
@@ -273,7 +264,12 @@ def _length(s: Stated) -> Compared:
 
 def _bfloat16(s: Stated) -> Compared:
     """Compare scores at far positions in bfloat16 with those at near ones."""
-    s.check_turns()
+    if not any(one.pairs for one in s.sought):
+        raise NotApplicableError("no layer rotates by fixed frequencies")
+    if fault := next((one.fault for one in s.sought if one.fault), ""):
+        raise NotApplicableError(f"a layer {fault}")
+    if s.reader.start is None:
+        raise NotApplicableError(NO_IDS)
     if length_limits(s.own.config):
         raise NotApplicableError("rotates otherwise in longer texts")
     if not takes_positions(s.own):  # each would be a text of so many tokens

@@ -160,10 +160,8 @@ def _small(config: PreTrainedConfig, heads: int) -> PreTrainedConfig:
         _fill(part)
         if heads:
             _narrow(part, heads)
-        values = vars(part)
-        for name in [*values]:
-            least = _shrunk(name, values[name])
-            if least is not values[name]:
+        for name, value in [*vars(part).items()]:
+            if (least := _shrunk(name, value)) != value:
                 setattr(part, name, least)
     return small
 
@@ -175,20 +173,18 @@ def parts_inside(config: PreTrainedConfig) -> list[PreTrainedConfig]:
 
 
 def _shrunk(name: str, value: Any) -> Any:
-    """Return what a size is in a small model; the value itself if it stays."""
+    """Return what a value of a configuration is in a small model."""
     if isinstance(value, dict) and "rope" not in name:
-        changed = {n: _shrunk(n, v) for n, v in value.items()}
-        return changed if any(changed[n] is not v for n, v in value.items()) else value
-    if isinstance(value, list) and value and all(type(one) is int for one in value):
-        changed_list = [_shrunk(name, one) for one in value]
-        return changed_list if changed_list != value else value
+        return {n: _shrunk(n, v) for n, v in value.items()}
+    if isinstance(value, list) and all(type(one) is int for one in value):
+        return [_shrunk(name, one) for one in value]
     if type(value) is not int or any(word in name for word in KEPT):
         return value
     if name.endswith("_token_id"):
         return value if value < FEW else 0
     for words, most in LIMITS:
         if any(word in name for word in words):
-            return min(value, most) if value > most else value
+            return min(value, most)
     return value
 
 

@@ -26,3 +26,9 @@ def model_of(name: str, more: dict[str, Any]) -> Any:
     torch.manual_seed(0)
     kind = getattr(transformers, f"{name}ForCausalLM")
     return kind(getattr(transformers, config)(**more)).eval()
+
+
+@torch.no_grad()
+def read(model: Any, ids: torch.Tensor, **more: Any) -> torch.Tensor:
+    """Return logits of texts that a model reads at once."""
+    return model(input_ids=ids, **{"use_cache": False, **more}).logits
