@@ -265,6 +265,8 @@ def test_the_command_plans_cells_of_retrieval(
     found = json.loads(done.stdout)
     assert len(found) == 4
     assert {row["measure"] for row in found} == {"retrieval"}
+    lengths = [f"read_length={length}" for length in (1024, 2048)]
+    assert {row["setting"] for row in found} == {*lengths}
 
 
 def frequencies(config: Any) -> tuple[Tensor, float]:

@@ -212,7 +212,8 @@ def test_a_plot_without_records_is_no_failure(posenc: Any, tmp_path: Path) -> No
     run = stored(tmp_path / "run", [stored_record("rope", "portrait")])
     done = posenc("plot", run, "--plots", "extrapolation")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "nothing drawn for plots extrapolation\n"
+    said = "nothing drawn for plots extrapolation: none shows what these records have"
+    assert done.stderr == f"{said} of portrait\n"
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,10 @@ def plot(
     for path in paths:
         tell(str(path))
     if not paths:
-        say(f"nothing drawn for plots {plots}")
+        measured = ", ".join(sorted({r.spec.measure.name for r in records if r.rows}))
+        say(
+            f"nothing drawn for plots {plots}: none shows what these records have of "
+            f"{measured or 'no measure'}"
+        )
     if failed:
         raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from posenc_compare.settings.table import TABLE, Work
 from posenc_compare.validate import check_choice, check_text
 
 if TYPE_CHECKING:
+    from posenc_compare.records.cells import Cell
     from posenc_compare.records.record import Record
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import Comparison
@@ -190,8 +191,9 @@ def _show_results(
             say(str(path))
         write_tables(numbers, store.folder)
     folder = shlex.quote(str(store.folder))
+    written = "tables and plots" if any(store.folder.glob("*.png")) else "tables"
     say(
-        f"tables and plots in {store.folder}; `posenc-compare report {folder}` writes "
+        f"{written} in {store.folder}; `posenc-compare report {folder}` writes "
         f"one HTML file"
     )
     return Counter(record.status for record in records)
@@ -201,21 +203,43 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
     cells, todo = comparison.cells, comparison.missing(store)
     held = comparison.find_copies(store)
     body: list[list[Any]] = []
+    settings = _differing(cells)
     for cell in cells:
         key = cell.key()
         state = "to compute" if key in todo else "done"
         state = f"copied from {held[key].folder}" if key in held else state
-        body.append([cell.variant.label, cell.measured, cell.setting.seed, state, key])
+        place = cell.variant.label, cell.measured, settings[key], cell.setting.seed
+        body.append([*place, state, key])
     left = len(todo.keys() - held.keys())
     title = f"{len(cells)} cell{'s' * (len(cells) != 1)}, {left} to compute"
     if len(body) > SCREEN and format == "table":
         show(title, ["measure", "state", "cells"], _counts(body))
         say("`--format csv` lists every cell")
     else:
-        show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
+        head = ["scheme", "measure", "setting", "seed", "state", "record"]
+        if format not in NUMBERS and not any(settings.values()):
+            head, *body = [[*row[:2], *row[3:]] for row in (head, *body)]
+        show(title, head, body, format)
+
+
+def _differing(cells: "Sequence[Cell]") -> dict[str, str]:
+    """Return, by key, what distinguishes a cell from others of its measure and seed."""
+    specs = {cell.key(): cell.setting.spec() for cell in cells}
+    values: dict[tuple[str, str], set[str]] = {}
+    for cell in cells:
+        for name, value in specs[cell.key()].items():
+            values.setdefault((cell.measured, name), set()).add(str(value))
+    return {
+        cell.key(): ", ".join(
+            f"{name}={value}"
+            for name, value in specs[cell.key()].items()
+            if name not in ("seed", "task") and len(values[cell.measured, name]) > 1
+        )
+        for cell in cells
+    }
 
 
 def _counts(body: list[list[Any]]) -> list[list[str]]:
     """Return how many cells of a plan each measure has in each state."""
-    counts = Counter((measure, state) for _, measure, _, state, _ in body)
+    counts = Counter((row[1], row[4]) for row in body)
     return [[*place, str(count)] for place, count in sorted(counts.items())]
