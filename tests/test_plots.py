@@ -406,6 +406,21 @@ def test_names_beside_points_lie_on_nothing() -> None:
     assert not any(box.contains(*dot) for box, dot in product(boxes, dots))
 
 
+def test_intervals_of_shares_end_at_0_and_1() -> None:
+    made = [
+        record(
+            "far_keys",
+            "a",
+            rows=[Row("locality", y, 2048), Row("inconsistency", 0.1, 2048)],
+            seed=i,
+        )
+        for i, y in enumerate((0.2, 0.9))
+    ]
+    (axes,) = drawn("far_keys", made).axes
+    ends = [path.vertices[:, 1] for bar in axes.collections for path in bar.get_paths()]
+    assert (np.min(ends), np.max(ends)) == (0, 1)
+
+
 def test_models_off_the_axis_are_named_and_one_that_crosses_it_is_drawn() -> None:
     rows = [Row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)]
     rows += [Row("floor_bits_per_byte", 1.25, 8 << i, "5-gram") for i in range(2)]

@@ -45,10 +45,11 @@ def draw_far_keys(records: Numbers) -> Figure | None:
     axes, bars = figure.subplots(), list[Bbox]()
     families = looks_in_turn(points.index.unique("family"))
     for family, own in points.groupby(level="family", sort=False):
-        ((x, y), (across, up)) = (
+        (x, y), widths = (
             (own[of]["inconsistency"], own[of]["locality"])
             for of in ("mean", "half_width")
         )
+        across, up = map(_within, (x, y), widths)
         look = families[family]
         style = {"color": look.colour, "marker": look.marker, "markersize": DOT}
         _, _, drawn = axes.errorbar(x, y, up, across, ls="", mec="w", **style)
@@ -64,6 +65,11 @@ def draw_far_keys(records: Numbers) -> Figure | None:
     means = points["mean"][["inconsistency", "locality"]]
     name_points(axes, _names(means.droplevel("family")), bars)
     return figure
+
+
+def _within(share: Frame, width: Frame) -> np.ndarray:
+    """Return how far an interval reaches to both sides, within 0 and 1."""
+    return np.minimum([width, width], [share, 1 - share])
 
 
 def _names(points: Frame) -> dict[tuple[float, float], str]:
