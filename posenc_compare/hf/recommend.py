@@ -146,7 +146,8 @@ def target(model: str, length: int, warn: Warn = warnings.warn) -> Target:
     if "scaling" in own.options:
         raise ConfigError(
             f"model must have a rope without scaling, got {kind} in its "
-            f"configuration; the configuration before it was extended would work"
+            f"configuration, which `hf describe` prints; the configuration before it "
+            f"was extended would work"
         )
     geometry = geometry_of(config.get_text_config(), trained)
     base = float(own.options.get("base", 10_000.0))
