@@ -3,12 +3,14 @@
 Files are written whole.
 """
 
+import importlib
 import os
 import secrets
 import stat
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from posenc_compare.errors import ConfigError
@@ -43,6 +45,18 @@ def number(text: str, kind: type[int] | type[float]) -> int | float | str:
         return kind(text) if str(text).isascii() else text
     except ValueError:
         return text
+
+
+def import_extra(module: str, extra: str, field: str) -> ModuleType:
+    """Return a module of an optional package; `field` is the setting that needs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"{field}: {extra} must be installed, got {error}; "
+            f"`pip install 'posenc-compare[{extra}]'` would work",
+            field=field,
+        ) from error
 
 
 def read_regular(path: Path, limit: int) -> bytes:

@@ -223,9 +223,6 @@ UNUSED = 3
 
 
 def steep():
-    assert STEEP, "must be steep"
-    if STEEP > 9:
-        raise KeyError(1, f"too steep: {STEEP}", "of {}".format(STEEP))
     return STEEP
 
 
@@ -265,26 +262,19 @@ class Own(Task):
 ONE, TWO = "posenc_test_one", "posenc_test_two"
 BOTH = {ONE, TWO}
 PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys move
-    "what a function returns": ("return STEEP", "return 1 + STEEP", BOTH),
     "a constant": ("STEEP = 2", "STEEP = 3", BOTH),
-    "a constant, later": ("UNUSED = 3", "STEEP = 3", BOTH),
-    "a second assignment": ("UNUSED = 3", "UNUSED = 3\nif 1:\n    STEEP = 3", BOTH),
-    "a statement": ("UNUSED = 3", "torch.get_default_dtype()", BOTH),
     "another built-in parent": (
         "alibi import Alibi",
         "rope import Rope as Alibi",
         BOTH,
     ),
     "another shared thing": ("pc.Mask", "pc.Session", {TWO}),
-    "another error": ("ValueError(", "KeyError(", BOTH),
     "what is not named": ("UNUSED = 3", "UNUSED = 4", BOTH),
     "an error message": ("must be there", "have to be there", BOTH),
-    "an assertion": ("assert STEEP", "assert not STEEP", BOTH),
     "a name of a class": ("class Two(", "class Other(", {TWO}),
     "a docstring": ("One.", "Just one.", set()),
     "a paper": ("a paper", "another paper", set()),
     "the text of an attribute": ("pc.Mask\n", "pc.Mask\n    'A mask.'\n", set()),
-    "a renamed function": ("steep()", "slope()", BOTH),
     "an import": ("import json\n", "import math\n", BOTH),
     "an import of all names": ("import json\n", "from math import *\n", BOTH),
     "an import of a helper": (
@@ -292,7 +282,6 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
         "import posenc_test_helper as unused\n",
         BOTH,
     ),
-    "a class": ("", "\nclass Kind:\n    pass\n", BOTH),
     "another scheme": ("Two, which", "The second, which", set()),
     "the code of another scheme": (":x=1", ":x=2", {TWO}),
     "a third scheme": (

@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 from posenc_compare.cli.rank import MEASURES
-from posenc_compare.records.archive import ARCHIVE, pack_records
-from posenc_compare.records.store import Store, encode_record
+from posenc_compare.records.store import ARCHIVE, Store, encode_record, pack_records
 from posenc_compare.validate import write_file
 
 PLACE = Path(__file__).parent.parent / "posenc_compare" / "reference"

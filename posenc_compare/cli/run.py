@@ -21,6 +21,7 @@ from posenc_compare.cli.options import COMMON, WORK, Format, with_options
 from posenc_compare.cli.table import what_to_show
 from posenc_compare.registry import SCHEMES
 from posenc_compare.settings.canonical import Body
+from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import TABLE, Work
 from posenc_compare.validate import check_choice, check_text
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 SCREEN = 40  # cells of a plan that are listed one by one
 DATA = ("preset", "tasks", "seeds", "corpus", "test_corpus")
-COSTED = {"width", "heads", "positions", "probe_dtype", *Work.__dataclass_fields__}
-UNTRAINED = {*COSTED, "seeds", "lengths", "grid"}
+UNTRAINED = {*ProbeSetting.read, "seeds", *Work.__dataclass_fields__}
+COSTED = UNTRAINED - {"seeds", "lengths", "grid"}
 
 
 @with_options(

@@ -1,9 +1,9 @@
 """The command that prints the code of every position, at any size."""
 
 import math
-import re
 import shutil
 import sys
+from contextlib import suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 HEADS = 4  # unless the width cannot be divided by so many
 MOST = 1 << 24  # numbers, 128 MiB
-SIDE = re.compile("[2-9]|[1-9][0-9]{1,3}")  # of a grid
 SHADES = " .:-=+*#%@"  # from the lowest value to the highest
 
 
@@ -171,7 +170,7 @@ def _code_of(
 
 def _size(label: str, axes: int, positions: str) -> tuple[str, int]:
     """Return the grid, empty for a scheme of one axis, and the number of positions."""
-    from posenc_compare.settings.probe import CELLS
+    from posenc_compare.settings.probe import CELLS, sides_of
 
     if axes == 1:
         count = number(positions, int) if positions else 16
@@ -181,8 +180,10 @@ def _size(label: str, axes: int, positions: str) -> tuple[str, int]:
         raise ConfigError(f"{label}: must have at most three axes, got {axes}")
     default = "x".join("4" * axes)
     grid = positions or default
-    sides = [int(side) for side in grid.split("x") if SIDE.fullmatch(side)]
-    if len(sides) != axes or grid.count("x") >= axes or math.prod(sides) > CELLS:
+    sides: tuple[int, ...] = ()
+    with suppress(ConfigError):
+        sides = sides_of(grid)
+    if len(sides) != axes:
         raise ConfigError(
             f"positions of {label} must be {axes} sides of at least 2, with at most "
             f"{CELLS} cells, got {grid[:40]}; `--positions {default}` would work"

@@ -4,15 +4,13 @@ Every cell is a run of the tracker, with the settings, the training loss by step
 results. A tracker of your own needs the three methods of `Tracker`.
 """
 
-import importlib
 import re
 from pathlib import Path
 from typing import Any, Protocol
 
-from posenc_compare.errors import ConfigError
 from posenc_compare.records.record import Record
 from posenc_compare.settings.canonical import Scalar
-from posenc_compare.validate import check_choice
+from posenc_compare.validate import check_choice, import_extra
 
 PROJECT = "posenc-compare"
 LOSS = "training_bits"
@@ -40,7 +38,7 @@ class TensorBoard:
     """A folder for each cell; `tensorboard --logdir DIR/tensorboard` shows them."""
 
     def __init__(self, folder: Path) -> None:
-        self.module = _import("torch.utils.tensorboard", "tensorboard")
+        self.module = import_extra("torch.utils.tensorboard", "tensorboard", "track")
         self.folder = folder / "tensorboard"
 
     def start(self, cell: str, settings: dict[str, Scalar]) -> None:
@@ -61,7 +59,7 @@ class WandB:
     """A run of Weights & Biases for each cell; Trackio has the same functions."""
 
     def __init__(self, folder: Path, module: str = "wandb") -> None:
-        self.module = _import(module, module)
+        self.module = import_extra(module, module, "track")
         self.group = folder.resolve().name
 
     def start(self, cell: str, settings: dict[str, Scalar]) -> None:
@@ -79,7 +77,7 @@ class MLflow:
     """A run of MLflow for each cell; MLFLOW_TRACKING_URI says where."""
 
     def __init__(self, folder: Path) -> None:
-        self.module = _import("mlflow", "mlflow")
+        self.module = import_extra("mlflow", "mlflow", "track")
         self.module.set_experiment(PROJECT)
 
     def start(self, cell: str, settings: dict[str, Scalar]) -> None:
@@ -141,14 +139,3 @@ def track_record(tracker: Tracker, record: Record) -> None:
     if values:
         tracker.log(len(steps), values)
     tracker.finish()
-
-
-def _import(module: str, extra: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"track: {extra} must be installed, got {error}; "
-            f"`pip install 'posenc-compare[{extra}]'` would work",
-            field="track",
-        ) from error

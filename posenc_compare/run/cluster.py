@@ -6,7 +6,6 @@ that asked for them alone writes records. What is lost with a node begins again.
 """
 
 import contextlib
-import importlib
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from posenc_compare.records.sanitize import one_line
 from posenc_compare.run.workers import End, Pool
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import Work
+from posenc_compare.validate import import_extra
 
 ANSWER = 10.0  # seconds that a cluster may take to answer
 UNPLACED = "unplaced"  # of a cell whose node was gone before it began
@@ -78,7 +78,7 @@ class Cluster:
     """
 
     def __init__(self, work: Work, gpus: float) -> None:
-        self._ray = _ray()
+        self._ray: Any = import_extra("ray", "ray", "engine")
         self._begin = work, search_path()
         address, threads = work.address, work.threads
         self._own = not self._ray.is_initialized()
@@ -179,14 +179,3 @@ def _room(node: Body, threads: int, gpus: float) -> int:
     whole = int(has.get("GPU", 0))
     at_once = int(1 / gpus + 1e-9)  # of one GPU, which no share reaches beyond
     return min(by_cores, whole * at_once if at_once else int(whole // gpus))
-
-
-def _ray() -> Any:
-    """Return Ray."""
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise ConfigError(
-            "engine ray: must have Ray installed, and it is not; "
-            "`pip install 'posenc-compare[ray]'` would work"
-        ) from error

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from posenc_compare.show.results import Results
 
 SHOWN = 8  # names of schemes left out
-PROBED = {"positions", "probe_dtype", "grid"}  # read by measures without training
-READ_BY_ALL = {"preset", "seeds", "width", "heads", "lengths"}
 
 
 @dataclass(frozen=True)
@@ -348,10 +346,8 @@ def _unread_settings(
     choices: Iterable[str], used: list[ProbeSetting | Training]
 ) -> list[str]:
     """Return a line on the settings that no chosen measure reads, if there are any."""
-    kinds = {*map(type, used)}
-    others = [name for name in choices if name not in READ_BY_ALL]
-    readers = {name: ProbeSetting if name in PROBED else Training for name in others}
-    unread = ", ".join(name for name, kind in readers.items() if kind not in kinds)
+    read = {"preset", "seeds"}.union(*(one.read for one in used))
+    unread = ", ".join(name for name in choices if name not in read)
     return [f"not used: {unread}; read by no chosen measure"] if unread else []
 
 

@@ -23,7 +23,6 @@ from posenc_compare.tasks.random_task import check_length
 from posenc_compare.validate import check_text
 from posenc_compare.variants import Variant
 
-ON_GRID = {"width", "heads", "lengths", "positions", "probe_dtype"}
 MOST_CELLS = 100_000  # cells that nobody plans by intention
 SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
@@ -69,7 +68,7 @@ def settle(chosen: Body, device: str) -> Settings:
     given = chosen.pop("seeds", None)
     seeds = named_seeds(PRESETS[preset].seeds if given is None else given)
     grid = chosen.pop("grid", None)
-    for name in chosen.keys() - ON_GRID if grid is not None else ():
+    for name in chosen.keys() - ProbeSetting.read if grid is not None else ():
         raise ConfigError(
             f"{name} must be left out on a grid, where no network is trained",
             field=name,

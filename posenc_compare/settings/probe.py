@@ -33,6 +33,8 @@ class ProbeSetting(Setting):
     grid: str = Choices.grid
 
     late: ClassVar[tuple[str, ...]] = ("grid",)
+    # Choices of a user that it is made from.
+    read: ClassVar = {"width", "heads", "lengths", "positions", "probe_dtype", "grid"}
 
     def __post_init__(self) -> None:
         for name in ("width", "heads", "positions", "lengths"):

@@ -9,7 +9,7 @@ import re
 
 from posenc_compare.errors import ConfigError
 
-SEEDS = 10_000  # most seeds of a comparison
+MOST_SEEDS = 10_000  # of a comparison
 SOME = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 
@@ -30,10 +30,10 @@ def named_seeds(given: object) -> tuple[int, ...]:
     if len(parts) == 1 and spans and "-" not in text:
         spans = [range(int(text))]
     count = sum(map(len, spans))
-    if not all(parts) or not 1 <= count <= SEEDS:
+    if not all(parts) or not 1 <= count <= MOST_SEEDS:
         raise ConfigError(
             f"seeds must be a count (3), a range (100-109) or a list (5,7,9) of at "
-            f"most {SEEDS}, got {str(given)[:40]!r}",
+            f"most {MOST_SEEDS}, got {str(given)[:40]!r}",
             field="seeds",
         )
     return tuple(sorted({seed for span in spans for seed in span}))

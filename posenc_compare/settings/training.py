@@ -32,6 +32,7 @@ class Training(Network, Setting):
     resumes: ClassVar[bool] = True
     placed: ClassVar[tuple[str, ...]] = ("corpus", "test_corpus")
     late: ClassVar[tuple[str, ...]] = ("pool",)
+    read: ClassVar = {"tasks", *Network.__dataclass_fields__}  # choices of a user
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -54,25 +54,19 @@ def ask(
     Returns:
         What it prints, what its schemes log, and records by label and measure.
     """
-    limits = {"workers": 2, "timeout": 120.0, "memory": 64.0}
-    asked["limits"] = limits | asked.get("limits", {})
+    limits = {"timeout": 120.0, **asked.pop("limits", {})}
     asked |= {"out": str(folder / "run"), "schemes": schemes, "measures": measures}
     (log := folder / "log").touch()
-    done = subprocess.run(
-        [sys.executable, "-W", "error", __file__, json.dumps(asked)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "POSENC_TEST_LOG": str(log)},
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    process = supervised(asked, log, **limits)
+    printed, said = finish(process, 600)
+    assert (process.returncode, said) == (0, "")
     logged = [json.loads(line) for line in log.read_text().splitlines()]
     store = Store(folder / "run")
     records = list(store.records())
     assert not store.damaged
     assert len(records) == len(list(store.cells.glob("*")))
     found = {(r["label"], r["spec"]["measure"]["name"]): r for r in records}
-    return json.loads(done.stdout), logged, found
+    return json.loads(printed), logged, found
 
 
 def scheduler(folder: Path, wanted: dict[str, Cell]) -> Scheduler:
@@ -106,12 +100,14 @@ def start(*words: str | Path) -> subprocess.Popen:
     )
 
 
-def supervised(asked: dict[str, Any], **limits: Any) -> subprocess.Popen:
-    """Start a scheduler over cells, without tables and plots."""
+def supervised(
+    asked: dict[str, Any], log: Path = Path(os.devnull), **limits: Any
+) -> subprocess.Popen:
+    """Start a scheduler over cells, without tables and plots; schemes may log."""
     asked = {"limits": {"workers": 2, "memory": 64.0, **limits}, **asked}
-    command = [sys.executable, __file__, json.dumps(asked)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    command, pipe = [sys.executable, __file__, json.dumps(asked)], subprocess.PIPE
+    env = {**os.environ, "POSENC_TEST_LOG": str(log)}
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
 
 
 def finish(process: subprocess.Popen, seconds: float = 120) -> tuple[str, str]:

@@ -9,7 +9,6 @@ import pytest
 from support.filesystem import CELL, Crash, Seam, body, cuts, flips
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records import archive
 from posenc_compare.records import store as storing
 from posenc_compare.records.load import load_records
 from posenc_compare.records.store import Store
@@ -152,7 +151,7 @@ def test_a_folder_in_place_of_the_file_is_named(store: Store) -> None:
     reader = Store(store.folder)
     assert len(list(reader.records())) == 6  # the loose ones
     assert reader.read("0" * 32) is None
-    assert reader.damaged == [archive.ARCHIVE]
+    assert reader.damaged == [storing.ARCHIVE]
 
 
 # Crashes, full disks, other runs
@@ -171,18 +170,18 @@ def test_a_crash_or_a_full_disk_loses_nothing(
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "value"),
-    [(archive, "PACKED", 99), (storing, "write_file", None)],
+    ("name", "value"),
+    [("PACKED", 99), ("write_file", None)],
 )
 def test_what_cannot_be_packed_stays_as_it_is(
-    store: Store, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, value: Any
+    store: Store, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
 ) -> None:
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "full")
 
     before = loose(store)
     monkeypatch.setattr(storing, "MOST_LOOSE", 6)
-    monkeypatch.setattr(module, name, value or fail)
+    monkeypatch.setattr(storing, name, value or fail)
     store.pack_finished()
     assert (loose(store), store.packed.exists()) == (before, False)
 
