@@ -61,8 +61,7 @@ class Difference:
         mean = self.mean if n else None
         width = half_width(self.values)
         alike = None if math.isnan(margin) else abs(self.mean) + width <= margin
-        star = self.p <= ALPHA
-        return Cell(mean, width, n, wins=wins, p=self.p, star=star, alike=alike)
+        return Cell(mean, width, n, wins=wins, p=self.p, alike=alike)
 
 
 def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:

@@ -29,10 +29,9 @@ def draw_rank(own: str, compared: Mapping[str, Difference], unit: str) -> Figure
     axes.set_yticks(range(len(ordered)), names)
     axes.set(xlabel=unit, ylim=(len(ordered) - 0.5, -0.5))
     for place, label in enumerate(ordered):
-        mean, width = known[label].mean, half_width(known[label].values)
         colour = OWN[0] if label == own else MIDDLE
-        axes.plot([mean - width, mean + width], [place, place], color=colour, lw=1.0)
-        axes.plot(mean, place, "o", color=colour)
+        mean, width = known[label].mean, half_width(known[label].values)
+        axes.errorbar(mean, place, xerr=width, fmt="o", color=colour)
     text = axes.get_yticklabels()[ordered.index(own)]
     text.set(color=OWN[0], weight="bold")
     return figure

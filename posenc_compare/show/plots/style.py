@@ -5,7 +5,7 @@ import io
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -20,7 +20,6 @@ from PIL import Image
 from posenc_compare.records.labels import without_settings
 from posenc_compare.records.record import Record
 from posenc_compare.registry import FAMILIES, SCHEMES, Entry
-from posenc_compare.show.frame import Numbers
 from posenc_compare.show.plots.paper import PAGE, paper_width
 from posenc_compare.show.ranking import YEAR, by_family
 
@@ -67,8 +66,6 @@ RC: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "svg.hashsalt": "posenc-compare",
 }
-
-Draw = Callable[[Numbers], Figure | None]
 
 
 @dataclass(frozen=True)
