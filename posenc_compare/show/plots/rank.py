@@ -1,7 +1,7 @@
 """Place: one's own scheme among others, by their scores at the longest test."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ def draw_rank(own: str, compared: Mapping[str, Difference], unit: str) -> Figure
     return figure
 
 
-def rank_plot(records: Iterable[Record], own: str, format: str = "png") -> bytes:
+def rank_plot(records: list[Record], own: str, format: str = "png") -> bytes:
     """Return an image of the differences of other schemes from one's own."""
     x, compared = at_the_end(records, own)
     unit = f"bits per byte at {x:g}, minus those of {style.safe(own)}"
