@@ -288,16 +288,20 @@ def test_a_scheme_has_one_look_in_every_company_and_no_other_has_it_in_grey() ->
 
 
 def test_a_scheme_keeps_colour_and_dash_under_several_settings() -> None:
-    made = [
-        replace(one, label=f"{one.label} [steps={n}]", settings=(f"steps={n}",))
-        for one in of_family({"rope": "rotary", "alibi": "bias"})
-        for n in (300, 600)
-    ]
-    found, alone = looks(made), looks(of_family({"rope": "rotary", "alibi": "bias"}))
-    for one in made:
-        look, own = found[one.label], alone[one.label.partition(" ")[0]]
-        assert (look.colour, look.dash) == (own.colour, own.dash)
-    assert len({(look.dash, look.marker) for look in found.values()}) == 4
+    names = {"rope": "rotary", "fire": "bias"}
+    few, every = (
+        looks(
+            replace(one, label=f"{one.label} [steps={n}]", settings=(f"steps={n}",))
+            for one in of_family(some)
+            for n in (300, 600)
+        )
+        for some in (names, dict.fromkeys(built_in(), "bias"))
+    )
+    for label, alone in looks(of_family(names)).items():
+        first, second = (few[f"{label} [steps={n}]"] for n in (300, 600))
+        assert first.line == every[f"{label} [steps=300]"].line == alone.line
+        assert (second.colour, second.dash) == (alone.colour, alone.dash)
+    assert len({(look.dash, look.marker) for look in few.values()}) == 4
 
 
 def test_looks_are_ordered_by_family_then_year_and_have_texts_of_their_own() -> None:
