@@ -152,14 +152,10 @@ def _pair(place: int) -> tuple[Any, str]:
 
 
 def _pairs_from(dash: Any, marker: str) -> Iterator[tuple[Any, str]]:
-    """Yield all dashes and markers from these on, those of one dash first."""
+    """Return all dashes and markers from these on, those of one dash first."""
     markers = MARKERS if marker in MARKERS else OWN_MARKERS
-    starts = DASHES.index(dash), markers.index(marker)
-    dashes, markers = (
-        some[start:] + some[:start]
-        for some, start in zip((DASHES, markers), starts, strict=True)
-    )
-    return product(dashes, markers)
+    i, j = DASHES.index(dash), markers.index(marker)
+    return product(DASHES[i:] + DASHES[:i], markers[j:] + markers[:j])
 
 
 def looks_of_scalings(texts: Sequence[str]) -> dict[str, Look]:
