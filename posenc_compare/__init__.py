@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from posenc_compare.schemes import create as create
     from posenc_compare.schemes import register as register
     from posenc_compare.settings.seeds import stream_seed as stream_seed
-    from posenc_compare.show.plots.frames import usable as usable
+    from posenc_compare.show.frame import usable as usable
     from posenc_compare.show.plots.plot import register_plot as register_plot
     from posenc_compare.show.plots.style import looks as looks
     from posenc_compare.show.results import load as load
@@ -65,7 +65,7 @@ NAMES = {
     "run.comparison": ("compare",),
     "schemes": ("Call", "Geometry", "Scheme", "Variant", "create", "register"),
     "settings.seeds": ("stream_seed",),
-    "show.plots.frames": ("usable",),
+    "show.frame": ("usable",),
     "show.plots.plot": ("register_plot",),
     "show.plots.style": ("looks",),
     "show.results": ("load",),

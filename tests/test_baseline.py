@@ -220,7 +220,7 @@ def test_p_is_left_out_where_a_terminal_has_no_room(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    number, gap = Cell(3.4, n=6), Cell(-1.0, 0.25, 6, p=0.031, star=True)
+    number, gap = Cell(3.4, n=6), Cell(-1.0, 0.25, 6, p=0.031)
     head = ["", "scheme", "at 32", "difference", "at 512", "difference"]
     rows = [["7", "transformer_xl", number, gap, number, gap]]
     show_tables([Table("t", head, rows, note="mean; p")], "table")

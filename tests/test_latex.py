@@ -38,7 +38,7 @@ def parse(text: str) -> list[list[list[str]]]:
         (Cell(1e-16, n=1, rounding=True), "0 (rounding)"),
         (Cell(2.0, n=0), "2.000 (n = 0)"),
         (Cell(2.0, 0.1, 0, wins=0, p=0.5), r"2.000 $\pm$ 0.100 (n = 0)"),
-        (Cell(2.0, 0.1, 1, wins=1, p=0.0, star=True), r"2.000 $\pm$ 0.100 {*}"),
+        (Cell(2.0, 0.1, 1, wins=1, p=0.0), r"2.000 $\pm$ 0.100 {*}"),
         (Cell(note="failed: a_b"), r"\textemdash{}"),
         (Cell(), r"\textemdash{}"),
         ("1.5 ± -2_", r"1.5 $\pm$ $-$2\_"),

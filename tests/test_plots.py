@@ -27,6 +27,7 @@ from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.records.quantities import ONE_LAYER, Quantity, Row
 from posenc_compare.records.record import Record, Status
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
+from posenc_compare.show import frame
 from posenc_compare.show.differences import Difference
 from posenc_compare.show.plots import style
 from posenc_compare.show.plots.clock_hands import angles_of_code
@@ -38,6 +39,7 @@ from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.rank import draw_rank
 from posenc_compare.show.plots.style import FAINT, FIRST, LABEL, looks, safe
+from posenc_compare.show.report import write_report
 from posenc_compare.show.results import Results
 from posenc_compare.stats.intervals import half_width
 
@@ -196,6 +198,16 @@ def test_all_plots_are_written_and_the_same_each_time(tmp_path: Path) -> None:
     assert ">a$b_{</text>" in svg.read_text()
 
 
+def test_tables_and_plots_of_a_report_share_one_frame(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    records, read_rows = full("rope"), frame._rows
+    calls: list[Record] = []
+    monkeypatch.setattr(frame, "_rows", lambda r: calls.append(r) or read_rows(r))
+    write_report(records, "run", tmp_path / "report.html")
+    assert len(calls) == len(records)
+
+
 def test_numbers_of_one_layer_of_several_are_not_drawn() -> None:
     records = [one for one in full("rope") if one.measure == "uniqueness"]
     assert images(records, dpi=20).keys() == {"uniqueness.png"}
@@ -277,16 +289,20 @@ def test_a_scheme_has_one_look_in_every_company_and_no_other_has_it_in_grey() ->
 
 
 def test_a_scheme_keeps_colour_and_dash_under_several_settings() -> None:
-    made = [
-        replace(one, label=f"{one.label} [steps={n}]", settings=(f"steps={n}",))
-        for one in of_family({"rope": "rotary", "alibi": "bias"})
-        for n in (300, 600)
-    ]
-    found, alone = looks(made), looks(of_family({"rope": "rotary", "alibi": "bias"}))
-    for one in made:
-        look, own = found[one.label], alone[one.label.partition(" ")[0]]
-        assert (look.colour, look.dash) == (own.colour, own.dash)
-    assert len({(look.dash, look.marker) for look in found.values()}) == 4
+    names = {"rope": "rotary", "fire": "bias"}
+    few, every = (
+        looks(
+            replace(one, label=f"{one.label} [steps={n}]", settings=(f"steps={n}",))
+            for one in of_family(some)
+            for n in (300, 600)
+        )
+        for some in (names, dict.fromkeys(built_in(), "bias"))
+    )
+    for label, alone in looks(of_family(names)).items():
+        first, second = (few[f"{label} [steps={n}]"] for n in (300, 600))
+        assert first.line == every[f"{label} [steps=300]"].line == alone.line
+        assert (second.colour, second.dash) == (alone.colour, alone.dash)
+    assert len({(look.dash, look.marker) for look in few.values()}) == 4
 
 
 def test_looks_are_ordered_by_family_then_year_and_have_texts_of_their_own() -> None:
@@ -740,18 +756,13 @@ def test_the_place_of_ones_own_scheme_is_marked_among_all() -> None:
     (axes,) = figure.axes
     names = [text.get_text() for text in axes.get_yticklabels()]
     assert names == ["1. mine_$x$", "2. nope", "3. rope"]
-    nothing = pytest.approx([np.nan] * 2, nan_ok=True)
-    low, high = 0.3 - 0.2, 0.3 + 0.2
-    assert lines_of(axes)[1:] == [
-        [nothing, [0, 0]],
-        [[0.0], [0]],
-        [nothing, [1, 1]],
-        [[0.1], [1]],
-        [pytest.approx([low, high]), [2, 2]],
-        [[pytest.approx(0.3)], [2]],
-    ]
+    dots = [[[0.0], [0]], [[0.1], [1]], [[pytest.approx(0.3)], [2]]]
+    assert lines_of(axes)[1:] == dots
+    bars: list[Any] = [bar.get_paths()[0].vertices for bar in axes.collections]
+    assert bars[-1] == pytest.approx(np.array([[0.1, 2], [0.5, 2]]))
+    assert np.isnan(bars[0][:, 0]).all()
     colours = [line.get_color() for line in axes.lines]
-    assert colours[1] == colours[2] != colours[3] == colours[5]
+    assert colours[1] != colours[2] == colours[3]
     assert axes.get_xlabel() == "bits per byte less those of mine"
 
 

@@ -134,7 +134,8 @@ def recommend(
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
     from posenc_compare.records.load import load_records
-    from posenc_compare.show.retrieval import Advice, advice, usable
+    from posenc_compare.show.frame import usable
+    from posenc_compare.show.retrieval import MEASURE, Advice, advice
 
     aim, another = target(model, length, say), list[str]()
     within = aim.factor == 1
@@ -147,7 +148,7 @@ def recommend(
     else:
         records = load_records(evidence, lambda line: None)
         found = advice(records, length, aim.factor)
-        another = aim.another(usable(records)[0])
+        another = aim.another(usable(records, MEASURE)[0])
         verdict = found.verdict
     rule = found.rules[0] if len(found.rules) == 1 else ""
     choice = _choice(aim, rule, verdict)

@@ -125,7 +125,7 @@ def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> in
     scored = [r for r in own if r.measure == "extrapolation" and r.status == "ok"]
     # Times of the reference are of another machine.
     others = [r for r in known if r.label not in bad and r.measure != "cost"]
-    every = [*others, *own]
+    every = Numbers([*others, *own])
     facts = _differing(known, scored)
     if facts:
         facts.append(_control(known, chosen, Store(out / "control")))

@@ -61,8 +61,7 @@ class Difference:
         mean = self.mean if n else None
         width = half_width(self.values)
         alike = None if math.isnan(margin) else abs(self.mean) + width <= margin
-        star = self.p <= ALPHA
-        return Cell(mean, width, n, wins=wins, p=self.p, star=star, alike=alike)
+        return Cell(mean, width, n, wins=wins, p=self.p, alike=alike)
 
 
 def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:
@@ -193,13 +192,12 @@ def _cells(
     return found
 
 
-def rank_table(records: Iterable[Record], own: str) -> Table:
+def rank_table(records: list[Record], own: str) -> Table:
     """Return the neighbours of a scheme by its score at its longest test with one.
 
     There must be trainings of the scheme and of another.
     """
-    made = list(records)
-    curves = _curves(made)
+    curves = _curves(records)
     first, last = min(curves[own]), _end(curves[own])
     ends = [*dict.fromkeys((first, last))]
     compared = {x: _compared(curves, own, x) for x in ends}
@@ -229,7 +227,7 @@ def rank_table(records: Iterable[Record], own: str) -> Table:
             )
             row.append(other.cell() if other else "" if name == own else Cell())
         rows.append(row)
-    mine = [r for r in made if r.label == own and r.measure == "extrapolation"]
+    mine = [r for r in records if r.label == own and r.measure == "extrapolation"]
     mine = [record for record in mine if record.status == "ok"] or mine
     lines = [_sentence(x, compared[x].values()) for x in ends]
     lines.append(f"{own}: {training_of(mine)}")
@@ -274,9 +272,7 @@ def unranked_table(records: Iterable[Record], own: str) -> Table:
     return Table(title, ["scheme"], [[own]])
 
 
-def at_the_end(
-    records: Iterable[Record], own: str
-) -> tuple[float, dict[str, Difference]]:
+def at_the_end(records: list[Record], own: str) -> tuple[float, dict[str, Difference]]:
     """Return the longest test that a scheme has a score of, and differences there.
 
     They are the scores of other schemes less its own.
@@ -291,10 +287,10 @@ def _end(curve: Mapping[float, Mean]) -> float:
     return max([x for x, mean in curve.items() if mean.values] or curve)
 
 
-def _curves(records: Iterable[Record]) -> dict[str, dict[float, Mean]]:
+def _curves(records: list[Record]) -> dict[str, dict[float, Mean]]:
     """Return the scores of schemes by test length."""
     curves: dict[str, dict[float, Mean]] = {}
-    means = frame.of_quantity(frame.Numbers(records).means, *SCORE)
+    means = frame.of_quantity(numbers_of(records).means, *SCORE)
     for mean in frame.rows_of(means[means["case"] == ""]):
         curves.setdefault(mean.scheme, {})[mean.x] = mean
     return curves

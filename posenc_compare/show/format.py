@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from posenc_compare.stats.pairs import ALPHA
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -46,7 +48,6 @@ class Cell:
     ends: tuple[float, float] | None = None  # the range, of numbers with few values
     wins: int | None = None  # of a difference: how many seeds are better
     p: float = math.nan  # of a difference
-    star: bool = False  # whether the difference is significant
     alike: bool | None = None  # whether a difference is shown to be small, if tested
     whole: bool = False  # whether it counts things, and is written without decimals
 
@@ -142,7 +143,7 @@ def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
     if cell.n < seeds and not more:
         more = f" (n = {cell.n})"
     more += ", alike" * bool(cell.alike)
-    return text + " (rounding)" * cell.rounding + more + " *" * cell.star
+    return text + " (rounding)" * cell.rounding + more + " *" * (cell.p <= ALPHA)
 
 
 def as_markdown(tables: Iterable[Table]) -> str:

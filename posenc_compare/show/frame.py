@@ -127,6 +127,16 @@ class Numbers(list[Record]):
         return part
 
 
+def usable(records: Iterable[Record], measure: str) -> list[Record]:
+    """Return the records of a measure that have a result, by seed.
+
+    Records of one label and task are taken to share all settings but the seed, as those
+    of `records.load` do.
+    """
+    fit = [r for r in records if r.status == "ok" and r.measure == measure]
+    return sorted(fit, key=lambda record: record.spec.seed)
+
+
 def numbers_of(records: list[Record]) -> Numbers:
     """Return records with their frames; those that have some keep them."""
     return records if isinstance(records, Numbers) else Numbers(records)

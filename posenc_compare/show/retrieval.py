@@ -8,7 +8,6 @@ separates two rules only if the test of all pairs shows a difference (`stats.ord
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -17,19 +16,14 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.records.record import Record
 from posenc_compare.settings.retrieval import DEPTHS
 from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.frame import Frame
+from posenc_compare.show.frame import Frame, usable
 from posenc_compare.stats.intervals import half_width, wilson
-from posenc_compare.stats.order import order
+from posenc_compare.stats.order import most_common, order
 from posenc_compare.stats.pairs import FEWEST
 
-AS_TRAINED = "as trained"
+MEASURE, AS_TRAINED = "retrieval", "as trained"
 BITS = "_bits_per_byte"  # behind the name of a filler
 COLUMNS = ["rule", "factor", "length", "seed", "needles", "share", "found", "record"]
-
-
-def usable(records: Iterable[Record]) -> list[Record]:
-    """Return the records of retrieval that have a result."""
-    return [r for r in records if r.measure == "retrieval" and r.status == "ok"]
 
 
 def retrieval_rows(records: Iterable[Record]) -> Frame:
@@ -39,7 +33,7 @@ def retrieval_rows(records: Iterable[Record]) -> Frame:
     several. Beside `COLUMNS`, each filler has a column of bits per byte.
     """
     rows = []
-    for one in usable(records):
+    for one in usable(records, MEASURE):
         options = one.spec.scheme.options
         values = {row.quantity: row.value for row in one.rows}
         rule = str(options.get("scaling", AS_TRAINED))
@@ -83,7 +77,7 @@ def chances(records: Iterable[Record]) -> list[float]:
 
     Of texts with several counts of needles, the least and the greatest share.
     """
-    counts = {int(str(r.spec.setting["needles"])) for r in usable(records)}
+    counts = {int(str(r.spec.setting["needles"])) for r in usable(records, MEASURE)}
     return sorted({1 / (DEPTHS * end) for end in (min(counts), max(counts))})
 
 
@@ -115,7 +109,7 @@ def retrieval_tables(records: list[Record]) -> list[Table]:
             head,
             body,
             rows["seed"].nunique(),
-            measures=frozenset({"retrieval"}),
+            measures=frozenset({MEASURE}),
             note=note,
         )
     ]
@@ -156,7 +150,7 @@ def advice(records: Iterable[Record], asked: int, needed: float = 0.0) -> Advice
     The records beyond the trained length that are nearest to `asked` tokens count, and
     of several factors the nearest to `needed`, by default that of `asked`.
     """
-    records = usable(records)
+    records = usable(records, MEASURE)
     model, length = _checkpoint(records, asked)
     needed = needed or asked / length
     lengths = {int(str(one.spec.setting["read_length"])) for one in records}
@@ -218,7 +212,7 @@ def advice(records: Iterable[Record], asked: int, needed: float = 0.0) -> Advice
     )
     found = found.reset_index().astype(object)
     numbers = found.where(found.notna(), None).to_dict("records")
-    tested = any(_most_common(table, left) >= FEWEST for table in values.values())
+    tested = any(most_common(v.reindex(left)) >= FEWEST for v in values.values())
     return Advice(tuple(left), tuple(reasons), tuple(numbers), about, tested)
 
 
@@ -246,13 +240,6 @@ def _checkpoint(records: list[Record], asked: int) -> tuple[str, int]:
             f"a folder with the records of one of them would work"
         )
     return model, length
-
-
-def _most_common(values: Frame, rules: list[str]) -> int:
-    """Return how many seeds two of some rules have in common, at most."""
-    known = [values.loc[rule].notna() for rule in rules if rule in values.index]
-    pairs = combinations(known, 2)
-    return max((int((one & other).sum()) for one, other in pairs), default=0)
 
 
 def _losses(rules: list[str], bits: Frame, within: int) -> list[str]:

@@ -29,12 +29,13 @@ WORDS = {  # of a training, of a checkpoint or of a probe
 SEVERAL = "no order: scores are of several texts"
 
 
-def _sizes(made: list[Record], shared: Facts) -> str:
+def _sizes(made: list[Record]) -> str:
     """Return the sizes that all records share; empty for none.
 
     It reads like `2 layers, width 128, ...; text: NAME`.
     """
     trained = any(record.task for record in made)
+    shared = shared_facts([record.spec.setting for record in made])
     known = {name: value for name, value in shared.items() if value != ""}
     if trained:
         known.pop("dtype", None)  # which is said where it is unusual
@@ -54,14 +55,12 @@ def _sizes(made: list[Record], shared: Facts) -> str:
 def training_of(records: Iterable[Record]) -> str:
     """Return the sizes and the text that some trainings share, and their seeds."""
     made = [record for record in records if record.task]
-    shared = shared_facts([record.spec.setting for record in made])
-    return f"{_sizes(made, shared)}; {seeds_of(made)}"
+    return f"{_sizes(made)}; {seeds_of(made)}"
 
 
 def sizes_untrained(records: Iterable[Record]) -> str:
     """Return the sizes that all measures without training share; empty for none."""
-    made = [record for record in records if record.spec.kind == "probe"]
-    return _sizes(made, shared_facts([record.spec.setting for record in made]))
+    return _sizes([record for record in records if record.spec.kind == "probe"])
 
 
 def short_setting(records: Iterable[Record]) -> str:
@@ -73,7 +72,7 @@ def short_setting(records: Iterable[Record]) -> str:
     shared = shared_facts([record.spec.setting for record in made])
     preset = preset_of(shared)
     words = ", ".join([f"preset {preset}", *_unusual(shared)])
-    words = words if preset else _sizes(made, shared)
+    words = words if preset else _sizes(made)
     text = str(shared_facts([r.corpus for r in made if r.task]).get("name", ""))
     if preset and text and not text.endswith(STDLIB):
         words = f"{words}, text: {clean(text, 40)}"

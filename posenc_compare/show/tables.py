@@ -309,7 +309,8 @@ def layout(
     measures = {column.measure for column in columns}
     behind = [record for record in records if record.measure in measures]
     families = {record.label: record.family for record in behind}
-    families |= {k: mean.family for c in columns for k, mean in c.means.items()}
+    means = [item for column in columns for item in column.means.items()]
+    families |= {label: mean.family for label, mean in means}
     wanted = set(rows) or {record.label for record in behind}
     labels = ranking.by_family_of(families, wanted & families.keys())
     if ranked and columns[-1].better != "neither" and ranking.may_rank(columns):
@@ -333,15 +334,8 @@ def layout(
         for place, column in enumerate(columns, 1)
         if column.better != "neither" and (some := (*ranking.floor_lines(column),))
     }
-    one_layer = [
-        label
-        for label in labels
-        if any(
-            has_note(c.means[label].note, ONE_LAYER)
-            for c in columns
-            if label in c.means
-        )
-    ]
+    noted = {label for label, mean in means if has_note(mean.note, ONE_LAYER)}
+    one_layer = [label for label in labels if label in noted]
     if one_layer:
         lines.append(f"{ONE_LAYER}: {', '.join(one_layer)}")
     labels += dict.fromkeys(floor.scheme for c in columns for floor in c.floors)

@@ -37,7 +37,7 @@ def draw_checkpoint(records: Numbers) -> Figure | None:
     each model. Sliding windows of the trained length are where heights count from, on
     a logarithmic axis, if all curves lie above them; else they are a dotted line.
     """
-    chosen, unit = frames.usable(records, "checkpoint"), "tokens"
+    chosen, unit = frame.usable(records, "checkpoint"), "tokens"
     if not chosen:
         trained, unit = frames.in_bits(records), "bytes"
         chosen = [one for one in trained if SCALED in one.quantities]

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
+from posenc_compare.show.frame import usable
 from posenc_compare.show.plots import frames
 from posenc_compare.show.plots.frames import Array
 from posenc_compare.show.plots.panels import legend_below, note_seed
@@ -38,7 +39,7 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
     """
     import seaborn as sns
 
-    styles, chosen = looks(records), frames.usable(records, "portrait")
+    styles, chosen = looks(records), usable(records, "portrait")
     codes, rotated = (frames.arrays_of(chosen, k, styles) for k in ("code", "angles"))
     even = ((label, angles_of_code(seeds[0])) for label, seeds in codes.items())
     angles = {label: found for label, found in even if found is not None}

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
+from posenc_compare.show.frame import usable
 from posenc_compare.show.plots import frames
 from posenc_compare.show.plots.frames import Array
 from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_seed
@@ -30,7 +31,7 @@ def draw_codes(records: list[Record]) -> Figure | None:
     """Draw every code by position and channel, and its similarity by two positions."""
     import seaborn as sns
 
-    styles, chosen = looks(records), frames.usable(records, "portrait")
+    styles, chosen = looks(records), usable(records, "portrait")
     found = frames.arrays_of(chosen, "code", styles)
     codes = {label: seeds[0] for label, seeds in found.items()}
     if not codes:

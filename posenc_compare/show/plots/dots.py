@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from posenc_compare.show.frame import Frame, Numbers
-from posenc_compare.show.plots.frames import means_of, usable
+from posenc_compare.show.frame import Frame, Numbers, usable
+from posenc_compare.show.plots.frames import means_of
 from posenc_compare.show.plots.panels import (
     legend_below,
     new_panels,

@@ -35,9 +35,8 @@ def images(
     """
     found: dict[str, bytes] = {}
     numbers = numbers_of(records).of_networks
-    for name in [entry.name for entry in in_order()]:
-        if names is not None and name not in names:
-            continue
+    wanted = [one.name for one in in_order() if names is None or one.name in names]
+    for name in wanted:
         before = plt.get_fignums()
         try:
             if figure := PLOTS.get(name)(numbers):

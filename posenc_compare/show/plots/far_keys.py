@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from posenc_compare.show.frame import Frame, Numbers
-from posenc_compare.show.plots.frames import means_of, usable
+from posenc_compare.show.frame import Frame, Numbers, usable
+from posenc_compare.show.plots.frames import means_of
 from posenc_compare.show.plots.names import name_points
 from posenc_compare.show.plots.panels import legend_below, note_setting
 from posenc_compare.show.plots.plot import register_plot

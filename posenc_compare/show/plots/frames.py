@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame, Numbers, over_seeds
+from posenc_compare.show.frame import Frame, Numbers, over_seeds, usable
 from posenc_compare.show.plots.style import Look, safe
 from posenc_compare.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width
@@ -18,16 +18,6 @@ Array = NDArray[np.float64]
 AVERAGES = ["x", "mean", "half_width", "n"]
 EQUAL = 2e-5  # of the largest value: rounding
 NAMES = 36  # characters of the names of schemes that are drawn as one
-
-
-def usable(records: list[Record], measure: str) -> list[Record]:
-    """Return the records of a measure that have a result, by seed.
-
-    Records of one label and task are taken to share all settings but the seed, as those
-    of `records.load` do.
-    """
-    fit = [r for r in records if r.status == "ok" and r.measure == measure]
-    return sorted(fit, key=lambda record: record.spec.seed)
 
 
 def scored(records: list[Record], score: str) -> dict[str, list[Record]]:

@@ -4,13 +4,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from posenc_compare.show.frame import Frame, Numbers
-from posenc_compare.show.plots.frames import (
-    arrays_of,
-    means_of,
-    means_of_arrays,
-    usable,
-)
+from posenc_compare.show.frame import Frame, Numbers, usable
+from posenc_compare.show.plots.frames import arrays_of, means_of, means_of_arrays
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, looks

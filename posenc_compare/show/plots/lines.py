@@ -62,7 +62,7 @@ class Lines:
         there = set(self.means["scheme"])
         self.looks = {k.text: k for k in styles.values() if k.text in there}
         names = [*dict.fromkeys(self.means["panel"])]
-        families = by_family(self.looks.values())
+        families = by_panel(self.looks.values())
         if len(names) > 1 and columns_of(width, len(families)) < len(families):
             families = {"": [*self.looks]}  # there is no room for both
         facets = [(name, family) for name in names for family in families]
@@ -165,7 +165,7 @@ class Lines:
         name_values(self.figure, y)
 
 
-def by_family(looks: Iterable[Look]) -> dict[str, list[str]]:
+def by_panel(looks: Iterable[Look]) -> dict[str, list[str]]:
     """Return the texts of schemes by the titles of their panels: few have one panel.
 
     What belongs to no family is in all panels, to compare with.

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from posenc_compare.records.record import Record
+from posenc_compare.show.frame import usable
 from posenc_compare.show.plots import frames
 from posenc_compare.show.plots.frames import Array
 from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_seed
@@ -163,7 +164,7 @@ def _cells(
     Schemes without a map that shows anything are put in `flat` instead.
     """
     measure = "inside" if name.startswith(TRAINED) else "portrait"
-    chosen, styles = frames.usable(records, measure), looks(records)
+    chosen, styles = usable(records, measure), looks(records)
     numbers = frames.arrays_of(chosen, "bias_heads", styles)
     arrays = {
         label: kind.prepare(seeds[0])

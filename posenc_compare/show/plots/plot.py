@@ -7,15 +7,18 @@ from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
 from posenc_compare.registry import PLOTS, Entry
-from posenc_compare.show.frame import numbers_of
-from posenc_compare.show.plots.style import Draw, in_style
+from posenc_compare.show.frame import Numbers, numbers_of
+from posenc_compare.show.plots.style import in_style
+
+Draw = Callable[[Numbers], Figure | None]
+DrawRecords = Callable[[list[Record]], Figure | None]
 
 LAST = 1000  # the place of a plot that states none
 
 
 def register_plot(
     name: str, *, caption: str, order: int = LAST, measure: str = ""
-) -> Callable[[Draw], Draw]:
+) -> Callable[[Draw], DrawRecords]:
     """File a drawing function under a name; return it as one that draws in our style.
 
     Args:
@@ -25,7 +28,7 @@ def register_plot(
         measure: beside whose tables a report shows it; with none, after all tables.
     """
 
-    def file(draw: Draw) -> Draw:
+    def file(draw: Draw) -> DrawRecords:
 
         @functools.wraps(draw)
         @in_style()

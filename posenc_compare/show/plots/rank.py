@@ -1,7 +1,7 @@
 """Place: one's own scheme among others, by their scores at the longest test."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -29,16 +29,15 @@ def draw_rank(own: str, compared: Mapping[str, Difference], unit: str) -> Figure
     axes.set_yticks(range(len(ordered)), names)
     axes.set(xlabel=unit, ylim=(len(ordered) - 0.5, -0.5))
     for place, label in enumerate(ordered):
-        mean, width = known[label].mean, half_width(known[label].values)
         colour = OWN[0] if label == own else MIDDLE
-        axes.plot([mean - width, mean + width], [place, place], color=colour, lw=1.0)
-        axes.plot(mean, place, "o", color=colour)
+        mean, width = known[label].mean, half_width(known[label].values)
+        axes.errorbar(mean, place, xerr=width, fmt="o", color=colour)
     text = axes.get_yticklabels()[ordered.index(own)]
     text.set(color=OWN[0], weight="bold")
     return figure
 
 
-def rank_plot(records: Iterable[Record], own: str, format: str = "png") -> bytes:
+def rank_plot(records: list[Record], own: str, format: str = "png") -> bytes:
     """Return an image of the differences of other schemes from one's own."""
     x, compared = at_the_end(records, own)
     unit = f"bits per byte at {x:g}, minus those of {style.safe(own)}"

@@ -127,11 +127,11 @@ def _draw_points(
             for counts in ("found", "asked")
         )
         low, high = wilson(found, asked)
-        share, width = found / asked, half_width(above[name])
+        share = found / asked
         axes.errorbar(
             above[name].mean(),
             share,
-            xerr=width if np.isfinite(width) else None,
+            xerr=half_width(above[name]),
             yerr=[[share - low], [high - share]],
             color=styles[name].colour,
             marker=styles[name].marker,

@@ -6,13 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame
-from posenc_compare.show.plots.frames import (
-    arrays_of,
-    means_of_arrays,
-    merge_equal,
-    usable,
-)
+from posenc_compare.show.frame import Frame, usable
+from posenc_compare.show.plots.frames import arrays_of, means_of_arrays, merge_equal
 from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_setting
 from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot

@@ -5,7 +5,7 @@ import io
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -20,7 +20,6 @@ from PIL import Image
 from posenc_compare.records.labels import without_settings
 from posenc_compare.records.record import Record
 from posenc_compare.registry import FAMILIES, SCHEMES, Entry
-from posenc_compare.show.frame import Numbers
 from posenc_compare.show.plots.paper import PAGE, paper_width
 from posenc_compare.show.ranking import YEAR, by_family
 
@@ -68,8 +67,6 @@ RC: dict[Any, Any] = {
     "svg.hashsalt": "posenc-compare",
 }
 
-Draw = Callable[[Numbers], Figure | None]
-
 
 @dataclass(frozen=True)
 class Look:
@@ -106,9 +103,9 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
 
     The order is by family, then by publication. Colour, dash and marker depend on the
     scheme and its options alone, so that it has the same ones in all plots of all runs.
-    No two labels have the same dash and marker, so that lines differ in grey, too: if
-    labels that are not built in would have, or those of one scheme under several
-    settings, the later one takes another marker, or else another dash.
+    No two labels have the same dash and marker, so that lines differ in grey, too: of
+    one scheme under several settings, and of two labels that are not built in and would
+    have the same, the later takes another marker, or else another dash.
     """
     made = {record.label: record for record in records}
     family = {label: record.family for label, record in made.items()}
@@ -122,7 +119,8 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
 
     found: dict[str, Look] = {}
     texts: set[str] = set()
-    taken = {faces[label][1:] for label in family if label in faces}
+    waiting = {own: faces[own][1:] for own in scheme.values() if own in faces}
+    taken = {*waiting.values()}
     for label in sorted(family, key=place):
         text, copy = safe(label), 1
         while text in texts:  # of labels that begin alike
@@ -131,7 +129,7 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
         own = scheme[label]
         colour, *pair = faces.get(own) or _face_of(own)
         dash, marker = pair
-        if label not in faces:
+        if not waiting.pop(own, None):  # which its first label takes
             free = (one for one in _pairs_from(dash, marker) if one not in taken)
             dash, marker = next(free, pair)
         texts.add(text)
@@ -154,14 +152,10 @@ def _pair(place: int) -> tuple[Any, str]:
 
 
 def _pairs_from(dash: Any, marker: str) -> Iterator[tuple[Any, str]]:
-    """Yield all dashes and markers from these on, those of one dash first."""
+    """Return all dashes and markers from these on, those of one dash first."""
     markers = MARKERS if marker in MARKERS else OWN_MARKERS
-    starts = DASHES.index(dash), markers.index(marker)
-    dashes, markers = (
-        some[start:] + some[:start]
-        for some, start in zip((DASHES, markers), starts, strict=True)
-    )
-    return product(dashes, markers)
+    i, j = DASHES.index(dash), markers.index(marker)
+    return product(DASHES[i:] + DASHES[:i], markers[j:] + markers[:j])
 
 
 def looks_of_scalings(texts: Sequence[str]) -> dict[str, Look]:
@@ -201,8 +195,8 @@ def _publication(entry: Entry) -> tuple[bool, int, str]:
 def _face_of(label: str) -> tuple[str, Any, str]:
     """Return colour, dash and marker of any other label, by a checksum of its text.
 
-    A scheme with options has another colour than without. One that is not built in has
-    a colour and a marker that no built-in one has.
+    Its marker is one that no built-in scheme has, and so is the colour of one that is
+    not built in. A scheme with options has another colour than without.
     """
     number = zlib.crc32(label.encode("utf-8", "replace"))
     plain, with_options, _ = label.partition(":")
