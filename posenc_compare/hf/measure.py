@@ -166,7 +166,7 @@ class _Met(Watch):
         elif given:
             kwargs = {**kwargs, STATES: given[0]}
         tables = kwargs.get(ROTARY)
-        if isinstance(tables, tuple):
+        if isinstance(tables, tuple) and len(tables) == 2:  # cosines and sines
             self.tables.append(tables)
         if self.plain and isinstance(tables, Tensor | tuple):
             self.replaced.add(self.inside[-1])
@@ -322,12 +322,6 @@ def rotating_layers(model: Any) -> list[int] | None:
         for layer, pairs in sorted(still.found.items())
         if layer not in second or not torch.equal(pairs[0][0], second[layer][0][0])
     ] or None
-
-
-def tables_at_start(model: Any) -> list[tuple[Tensor, ...]]:
-    """Return the cosines and sines that layers are given at position 0."""
-    tables = meet(model, torch.ones((1, 1), dtype=torch.long), 0).tables
-    return [pair for pair in tables if len(pair) == 2]
 
 
 def rotations(
