@@ -119,6 +119,24 @@ class Watch(TorchFunctionMode):
         """Look at a call of torch, before it is made."""
 
 
+def multiplied(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Return what a call of torch multiplies as queries and keys; None if nothing."""
+    if func is F.scaled_dot_product_attention:
+        given = dict(zip(("query", "key"), args, strict=False)) | kwargs
+        return given["query"], given["key"]
+    operands = [one for one in args if isinstance(one, Tensor)]
+    operands += [kwargs[name] for name in NAMED if name in kwargs]
+    if func in ADDED:
+        operands = operands[1:]
+    if func not in (*PRODUCTS, *ADDED) or len(operands) != 2:
+        return None, None
+    first, second = operands
+    if func is torch.einsum:
+        return first, second
+    fits = first.dim() == second.dim() > 2
+    return (first, second.transpose(-1, -2)) if fits else (None, None)
+
+
 def states_of(args: Any, kwargs: Any) -> Any:
     """Return the states that attention is given, from the arguments of its call."""
     return args[0] if args else kwargs.get(STATES)
@@ -174,29 +192,17 @@ class _Met(Watch):
         return args, kwargs
 
     def see(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        if not self.inside:
+        if not self.inside or self.inside[-1] < 0:
             return
-        operands = [one for one in args if isinstance(one, Tensor)]
-        operands += [kwargs[name] for name in NAMED if name in kwargs]
-        if func in ADDED:
-            operands = operands[1:]
-        if func is F.scaled_dot_product_attention:
-            named = {"query": None, "key": None, **kwargs}
-            q, k = [*operands, named["query"], named["key"]][:2]
-            self._keep(q, k)
-            if isinstance(q, Tensor) and isinstance(named.get("scale"), float):
-                scale = named["scale"] * math.sqrt(q.shape[-1])
-                self.scales[self.inside[-1]] = scale
-        elif func in (*PRODUCTS, *ADDED) and len(operands) == 2:
-            first, second = operands
-            if func is torch.einsum:
-                self._keep(first, second)
-            elif first.dim() == second.dim() > 2:
-                self._keep(first, second.transpose(-1, -2))
+        q, k = multiplied(func, args, kwargs)
+        self._keep(q, k)
+        scale = kwargs.get("scale")
+        if isinstance(q, Tensor) and isinstance(scale, float):
+            self.scales[self.inside[-1]] = scale * math.sqrt(q.shape[-1])
 
     def _keep(self, q: Any, k: Any) -> None:
         """Keep queries and keys of the last token, if the arguments are such."""
-        if self.inside[-1] < 0 or not (isinstance(q, Tensor) and isinstance(k, Tensor)):
+        if not (isinstance(q, Tensor) and isinstance(k, Tensor)):
             return
         if q.dim() < 3 or q.shape[-1] != k.shape[-1] or q.shape[-1] < 2:
             return
