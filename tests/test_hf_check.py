@@ -345,78 +345,59 @@ def renamed(wrong: Callable[..., Any] | None = None) -> Any:
     return planted(model, llama, apply_rotary_pos_emb=wrong) if wrong else model
 
 
-# By bug: what makes a model with it, and a check that must fail.
-BUGS: dict[str, tuple[Callable[[], Any], str]] = {
-    "interleaved layout in the place of half": (
-        rotated(llama, interleaved),
-        "rotated channels",
-    ),
-    "keys alone rotated": (
-        rotated(llama, lambda q, k, *t: (q, RIGHT(q, k, *t)[1])),
-        "rotated channels",
-    ),
-    "last channels in the place of the first": (
-        rotated(neox, last_channels),
-        "rotated channels",
-    ),
-    "bases of kinds of layers exchanged": (bases_exchanged, "frequencies"),
-    "linear factor twice": (linear_twice, "frequencies"),
-    "attention factor twice": (factor_twice, "factors"),
-    "scores divided by the width": (scale_of_width, "scale"),
-    "scores divided by the width before a softmax": (
-        lambda: scale_of_width(**EAGER),
-        "scale",
-    ),
-    "other frequencies at later positions": (
-        tables(
+# By the check that must fail: bugs, and what makes a model with each.
+BUGS: dict[str, dict[str, Callable[[], Any]]] = {
+    "rotated channels": {
+        "interleaved layout in the place of half": rotated(llama, interleaved),
+        "interleaved layout in another class": lambda: renamed(interleaved),
+        "keys alone": rotated(llama, lambda q, k, *t: (q, RIGHT(q, k, *t)[1])),
+        "last channels in the place of the first": rotated(neox, last_channels),
+        "rotation in the other layers": rotates_the_other,
+        "other frequencies at later positions": tables(
             lambda p, f, _: p * f * torch.where(p > 2000, 1.1, 1.0),
             max_position_embeddings=4096,
         ),
-        "rotated channels",
-    ),
-    "rotation backwards": (tables(lambda p, f, _: -p * f), "rotated channels"),
-    "positions of the first row in all": (changed(LLAMA, of_the_first), "padded"),
-    "positions of the first row in all, with a cache": (
-        changed(LLAMA, of_the_first_in_a_cache),
-        "padded cached",
-    ),
-    "positions in bfloat16": (
-        tables(lambda p, f, dtype: p.to(dtype).float() * f),
-        "bfloat16",
-    ),
-    "positions clamped": (tables(lambda p, f, _: p.clamp(max=99) * f), "length"),
-    "rotation in the other layers": (rotates_the_other, "rotated channels"),
-    "ids restarted in a cache": (changed(LLAMA, restarted), "cached"),
-    "ids restarted in a cache of the older name": (
-        lambda: Restarts(model_of(LLAMA).config).eval(),
-        "cached",
-    ),
-    "cache unknown to layers of another class": (renamed, "cached"),
-    "interleaved layout in layers of another class": (
-        lambda: renamed(interleaved),
-        "rotated channels",
-    ),
-    "ids of the room of a static cache": (changed(LLAMA, from_the_room), "static"),
-    "padding counted": (changed(GPT2, counted), "padded"),
-    "position_ids dropped": (lambda: DropsIds(model_of(GPT2).config).eval(), "padded"),
-    "ids not taken with a cache": (changed(GPT2, counted_in_a_cache), "offset"),
-    "padding counted with a cache": (
-        changed(GPT2, counted_in_a_cache),
-        "padded cached",
-    ),
-    "padding attended": (changed(LLAMA, all_real), "padded"),
-    "padding of an encoder attended": (changed(BERT, all_real), "padded right"),
-    "documents attend to each other": (changed(LLAMA, without_blocks), "packed"),
-    "positions not passed to the mask": (unpacked, "packed by ids"),
-    "window off by one": (narrower(in_a_cache=False), "transformers"),
-    "window off by one with a cache": (narrower(in_a_cache=True), "stepwise"),
-    "next token seen": (sees_the_next, "causal"),
-    "table indexed by row": (by_row, "alone"),
-    "padding_idx not added": (without_padding_idx, "position ids"),
-    "frequencies of a port": (
-        lambda: PortOfLlama(model_of(LLAMA).config).eval(),
-        "frequencies",
-    ),
+        "rotation backwards": tables(lambda p, f, _: -p * f),
+    },
+    "frequencies": {
+        "bases of kinds of layers exchanged": bases_exchanged,
+        "linear factor twice": linear_twice,
+        "of a port": lambda: PortOfLlama(model_of(LLAMA).config).eval(),
+    },
+    "factors": {"attention factor twice": factor_twice},
+    "scale": {
+        "scores divided by the width": scale_of_width,
+        "scores divided by the width before a softmax": lambda: scale_of_width(**EAGER),
+    },
+    "bfloat16": {
+        "positions": tables(lambda p, f, dtype: p.to(dtype).float() * f),
+    },
+    "length": {"positions clamped": tables(lambda p, f, _: p.clamp(max=99) * f)},
+    "cached": {
+        "ids restarted": changed(LLAMA, restarted),
+        "ids restarted, older name": lambda: Restarts(model_of(LLAMA).config).eval(),
+        "cache unknown to layers of another class": renamed,
+    },
+    "static": {"ids of the room": changed(LLAMA, from_the_room)},
+    "padded": {
+        "counted": changed(GPT2, counted),
+        "position_ids dropped": lambda: DropsIds(model_of(GPT2).config).eval(),
+        "attended": changed(LLAMA, all_real),
+        "positions of the first row in all": changed(LLAMA, of_the_first),
+    },
+    "padded right": {"attended in an encoder": changed(BERT, all_real)},
+    "padded cached": {
+        "counted": changed(GPT2, counted_in_a_cache),
+        "positions of the first row in all": changed(LLAMA, of_the_first_in_a_cache),
+    },
+    "offset": {"ids not taken with a cache": changed(GPT2, counted_in_a_cache)},
+    "packed": {"documents attend to each other": changed(LLAMA, without_blocks)},
+    "packed by ids": {"positions not passed to the mask": unpacked},
+    "transformers": {"window off by one": narrower(in_a_cache=False)},
+    "stepwise": {"window off by one": narrower(in_a_cache=True)},
+    "causal": {"next token seen": sees_the_next},
+    "alone": {"table indexed by row": by_row},
+    "position ids": {"padding_idx not added": without_padding_idx},
 }
 
 
@@ -451,10 +432,9 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_found_and_explained(bug: str) -> None:
-    made, check = BUGS[bug]
-    found = {one.check: one for one in hf.check(made(), tokens=24)}
+@pytest.mark.parametrize(("check", "bug"), [(c, bug) for c in BUGS for bug in BUGS[c]])
+def test_a_planted_bug_is_found_and_explained(check: str, bug: str) -> None:
+    found = {one.check: one for one in hf.check(BUGS[check][bug](), tokens=24)}
     assert found[check].state == "failed", found
     assert REASONS.get(bug, found[check].reason) == found[check].reason
     assert all(one.reason for one in found.values() if one.state == "failed")

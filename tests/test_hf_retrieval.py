@@ -14,7 +14,7 @@ from torch import Tensor
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support.checkpoints import save_llama  # noqa: E402
-from support.language_models import GROUPED  # noqa: E402
+from support.language_models import GROUPED, WIDER  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError, CorpusError  # noqa: E402
@@ -291,37 +291,35 @@ def test_rope_parameters_rotate_as_the_scheme(place: Path, rule: str) -> None:
     assert aim.rope_parameters("longrope") is None
 
 
-PHI = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
-PHI |= {"intermediate_size": 32, "rope_parameters": {"partial_rotary_factor": 0.25}}
-PHI["rope_parameters"] |= {"rope_type": "default", "rope_theta": 1e4}
-GPTJ = {"n_layer": 2, "n_embd": 64, "n_head": 4, "rotary_dim": 4, "n_positions": 64}
-GLM = {**PHI, "hidden_size": 512, "num_key_value_heads": 2, "first_k_dense_replace": 1}
-del GLM["rope_parameters"]
 LINEAR = {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}
+QUARTER = {"partial_rotary_factor": 0.25}
+PHI = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, **QUARTER}}
+GLM = {**WIDER, "vocab_size": 200, "hidden_size": 512, "num_attention_heads": 2}
+GPTJ = {"n_layer": 2, "n_embd": 64, "n_head": 4, "rotary_dim": 4, "n_positions": 64}
 
 
 @pytest.mark.parametrize(
-    ("kind", "more", "fraction", "wanted"),
+    ("config", "wanted"),
     [
-        ("Phi", PHI, 0.25, {**LINEAR, "partial_rotary_factor": 0.25}),
-        ("Glm4MoeLite", GLM, 0.25, LINEAR),  # which states no fraction
-        ("GPTJ", GPTJ, 0.25, None),  # which reads no parameters
+        (transformers.PhiConfig(**WIDER, **PHI), {**LINEAR, **QUARTER}),
+        # Which states no fraction:
+        (transformers.Glm4MoeLiteConfig(**GLM), LINEAR),
+        (transformers.GPTJConfig(**GPTJ), None),  # which reads no parameters
     ],
 )
 def test_rope_parameters_are_those_that_a_model_reads(
-    kind: str, more: dict[str, Any], fraction: float, wanted: Any, tmp_path: Path
+    config: Any, wanted: Any, tmp_path: Path
 ) -> None:
-    config = getattr(transformers, f"{kind}Config")(**more, vocab_size=200)
     config.save_pretrained(tmp_path)
     aim = target(str(tmp_path), 4 * config.max_position_embeddings)
-    assert aim.own.options["fraction"] == fraction
+    assert aim.own.options["fraction"] == 0.25
     assert aim.rope_parameters("pi") == wanted
     if wanted is None:
         assert [aim.rope_parameters(rule) for rule in ("ntk", "yarn")] == [None] * 2
     else:
         config.rope_parameters = wanted
         found: Any = hf.describe(config)[0].variant
-        assert found.options["fraction"] == fraction
+        assert found.options["fraction"] == 0.25
 
 
 def test_a_model_with_other_layers_than_attention_is_refused(

@@ -86,10 +86,10 @@ class Applied:
         _check_free(model, places)
         self.model = model
         self.keep_rotary = keep_rotary
-        rotating = (
-            rotating_layers(model) if layers is None and not keep_rotary else None
-        )
-        self.places, self._every = _chosen(places, rotating or layers), places
+        chosen = layers
+        if layers is None and not keep_rotary:
+            chosen = rotating_layers(model)
+        self.places, self._every = _chosen(places, chosen), places
         check_interface(model, self.places)
         made = _made(scheme, model, self.places, length)
         if layers is None and made[0].acts_at("embed"):  # which all layers see

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from posenc_compare.hf.applied import Applied
-from posenc_compare.hf.measure import tables_at_start
+from posenc_compare.hf.measure import meet
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 from posenc_compare.hf.readings import outputs
 from posenc_compare.hf.tiny import tiny
@@ -145,7 +145,7 @@ def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
             f"must have the same logits through this attention as by itself, got a "
             f"small one of its class that is off by {off:.0e} of the largest"
         )
-    tables = [] if keep else tables_at_start(small)
+    tables = [] if keep else meet(small, ids[:1, :1], 0).tables
     if any(not cos.any() and sin.any() for cos, sin in tables):
         return SINES
     neutral = all((cos == 1).all() and (sin == 0).all() for cos, sin in tables)

@@ -88,11 +88,10 @@ def _sums(model: Any, given: Inputs, seed: int) -> list[tuple[Tensor, Tensor]]:
 
 
 class _Source(NamedTuple):
-    """A weight `(row, channel)` whose rows are codes, and the first of these rows."""
+    """A weight `(row, channel)` whose rows may be codes."""
 
     name: str
     rows: Tensor
-    first: int
     trained: bool
 
 
@@ -112,7 +111,7 @@ def _weights(model: nn.Module, width: int) -> Iterator[_Source]:
             several = weight.dim() > 3 and weight.shape[1] == 1  # one for each layer
             for part in weight if several else [weight]:
                 rows = part.detach().flatten(0, -2)
-                yield _Source(place_of(name), rows, 0, weight.requires_grad)
+                yield _Source(place_of(name), rows, weight.requires_grad)
 
 
 def _first_row(code: Tensor, rows: Tensor) -> int | None:
@@ -132,8 +131,7 @@ def _described(model: Any, number: int, code: Tensor, known: set[str]) -> Descri
     for one in sorted(weights, key=lambda weight: weight.name in known):
         first = _first_row(code, one.rows)
         if first is not None:
-            source = one._replace(first=first)
-            return _read(model, number, code, source)
+            return _read(model, number, code, one, first)
     for one in weights:
         row = Described(one.name, "table", {"rows": len(one.rows)})
         if one.trained and (found := _interpolated(model, row, code, one.rows)):
@@ -159,13 +157,14 @@ def _by_axes(model: nn.Module, code: Tensor) -> Described | None:
     return None
 
 
-def _read(model: Any, number: int, code: Tensor, source: _Source) -> Described:
-    """Return the description of a code that is rows of a weight."""
+def _read(
+    model: Any, number: int, code: Tensor, source: _Source, first: int
+) -> Described:
+    """Return the description of a code that is rows of a weight, from `first` on."""
     count = len(source.rows)
-    measured = {"rows": count, "first row": source.first}
-    row = Described(source.name, "table", measured)
+    row = Described(source.name, "table", {"rows": count, "first row": first})
     if not source.trained:
-        return _fixed(row, code.double(), source.first)
+        return _fixed(row, code.double(), first)
     learned = replace(row, variant=Variant("learned", {"length": count}))
     return _resized(model, number, learned, source.rows)
 
@@ -187,10 +186,10 @@ def _in_plane(row: Described, code: Tensor) -> Described:
         for variant in (*variants, Variant("sinusoidal_detr")):
             off = _off(variant, grid, code[grid.before :])
             if off <= EXACT:
-                before = grid.before or None
-                measured = {**row.measured, "tokens before": before}
-                found = replace(row, measured=measured, variant=variant)
-                return replace(found, off=off, note="")
+                measured = {**row.measured, "tokens before": grid.before or None}
+                return replace(
+                    row, measured=measured, variant=variant, off=off, note=""
+                )
     return row
 
 

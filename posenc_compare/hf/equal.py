@@ -23,7 +23,7 @@ from posenc_compare.hf.biases import (
 )
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.grids import bias_on_grid, decomposed_on_grid, rotation_of
-from posenc_compare.hf.measure import EXACT, PRODUCTS, STATES, Watch, attentions_of
+from posenc_compare.hf.measure import EXACT, STATES, Watch, attentions_of, multiplied
 from posenc_compare.hf.rotary import layers_text
 from posenc_compare.hf.senses import Inputs, read, readable
 
@@ -80,17 +80,10 @@ class _Equal(Watch):
         seen = self.found.get(self.inside[-1]) if self.inside else None
         if seen is None:
             return
-        if func is F.scaled_dot_product_attention:
-            names = ("query", "key", "value", "attn_mask")
-            given = dict(zip(names, args, strict=False)) | kwargs
-            _keep(seen, given["query"], given["key"], given.get("attn_mask"))
-        elif func is F.multi_head_attention_forward:
-            _keep(seen, None, None, kwargs.get("attn_mask"))
-        elif func in PRODUCTS and len(args) == 2:
-            if all(isinstance(x, Tensor) and x.dim() > 2 for x in args):
-                _keep(seen, args[0], args[1].transpose(-1, -2), None)
-        elif func in SOFTMAX:
-            _keep(seen, None, None, args[0])
+        bias = args[0] if func in SOFTMAX else None
+        if func in WHOLE:
+            bias = kwargs.get("attn_mask")
+        _keep(seen, *multiplied(func, args, kwargs), bias)
 
 
 def _keep(seen: Seen, q: Any, k: Any, bias: Any) -> None:

@@ -60,12 +60,19 @@ def grids_of(count: int, *sides: tuple[int, int]) -> Iterator[Grid]:
 def sides_of(config: Any) -> list[tuple[int, int]]:
     """Return rows and columns of the patches of an image that is no square."""
     image, patch = (getattr(config, f"{of}_size", None) for of in ("image", "patch"))
-    if isinstance(image, int) or not isinstance(image, list | tuple):
+    if not isinstance(image, list | tuple) or len(image) != 2 or not patch:
         return []
-    each = patch if isinstance(patch, list | tuple) else (patch,) * 2
-    if len(image) != 2 or len(each) != 2 or not all(each):
-        return []
-    return [(image[0] // each[0], image[1] // each[1])]
+    high, wide = both_sides(patch)
+    return [(image[0] // high, image[1] // wide)]
+
+
+def both_sides(size: Any) -> tuple[int, int]:
+    """Return height and width of a size that may be one number for both."""
+    if isinstance(size, int):
+        return size, size
+    if isinstance(size, dict):
+        return int(size["height"]), int(size["width"])
+    return tuple(size)[-2:]
 
 
 def _orders(high: int, wide: int) -> Iterator[Tensor]:

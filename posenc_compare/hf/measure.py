@@ -120,6 +120,24 @@ class Watch(TorchFunctionMode):
         """Look at a call of torch, before it is made."""
 
 
+def multiplied(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Return what a call of torch multiplies as queries and keys; None if nothing."""
+    if func is F.scaled_dot_product_attention:
+        given = dict(zip(("query", "key"), args, strict=False)) | kwargs
+        return given["query"], given["key"]
+    operands = [one for one in args if isinstance(one, Tensor)]
+    operands += [kwargs[name] for name in NAMED if name in kwargs]
+    if func in ADDED:
+        operands = operands[1:]
+    if func not in (*PRODUCTS, *ADDED) or len(operands) != 2:
+        return None, None
+    first, second = operands
+    if func is torch.einsum:
+        return first, second
+    fits = first.dim() == second.dim() > 2
+    return (first, second.transpose(-1, -2)) if fits else (None, None)
+
+
 def states_of(args: Any, kwargs: Any) -> Any:
     """Return the states that attention is given, from the arguments of its call."""
     return args[0] if args else kwargs.get(STATES)
@@ -167,7 +185,7 @@ class _Met(Watch):
         elif given:
             kwargs = {**kwargs, STATES: given[0]}
         tables = kwargs.get(ROTARY)
-        if isinstance(tables, tuple):
+        if isinstance(tables, tuple) and len(tables) == 2:  # cosines and sines
             self.tables.append(tables)
         if self.plain and isinstance(tables, Tensor | tuple):
             self.replaced.add(self.inside[-1])
@@ -175,27 +193,15 @@ class _Met(Watch):
         return args, kwargs
 
     def see(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        if not self.inside:
+        if not self.inside or self.inside[-1] < 0:
             return
-        operands = [one for one in args if isinstance(one, Tensor)]
-        operands += [kwargs[name] for name in NAMED if name in kwargs]
-        if func in ADDED:
-            operands = operands[1:]
-        if func is F.scaled_dot_product_attention:
-            named = {"query": None, "key": None, **kwargs}
-            q, k = [*operands, named["query"], named["key"]][:2]
-            self._keep(q, k)
-            if isinstance(q, Tensor) and isinstance(named.get("scale"), float):
-                scale = named["scale"] * math.sqrt(q.shape[-1])
-                self.scales[self.inside[-1]] = scale
-        elif func in (*PRODUCTS, *ADDED) and len(operands) == 2:
-            first, second = operands
-            if func is torch.einsum:
-                self._keep(first, second)
-            elif first.dim() == second.dim() > 2:
-                self._keep(first, second.transpose(-1, -2))
-        elif func in SOFTMAX and self.tokens == 1 and operands:
-            self._compare(operands[0])
+        q, k = multiplied(func, args, kwargs)
+        self._keep(q, k)
+        scale = kwargs.get("scale")
+        if isinstance(q, Tensor) and isinstance(scale, float):
+            self.scales[self.inside[-1]] = scale * math.sqrt(q.shape[-1])
+        if func in SOFTMAX and self.tokens == 1 and isinstance(args[0], Tensor):
+            self._compare(args[0])
 
     def _compare(self, scores: Tensor) -> None:
         """Keep the factor of scores, which enter a softmax, if they have one."""
@@ -213,7 +219,7 @@ class _Met(Watch):
 
     def _keep(self, q: Any, k: Any) -> None:
         """Keep queries and keys of the last token, if the arguments are such."""
-        if self.inside[-1] < 0 or not (isinstance(q, Tensor) and isinstance(k, Tensor)):
+        if not (isinstance(q, Tensor) and isinstance(k, Tensor)):
             return
         if q.dim() < 3 or q.shape[-1] != k.shape[-1] or q.shape[-1] < 2:
             return
@@ -339,12 +345,6 @@ def rotating_layers(model: Any) -> list[int] | None:
         for layer, pairs in sorted(still.found.items())
         if layer not in second or not torch.equal(pairs[0][0], second[layer][0][0])
     ] or None
-
-
-def tables_at_start(model: Any) -> list[tuple[Tensor, ...]]:
-    """Return the cosines and sines that layers are given at position 0."""
-    tables = meet(model, torch.ones((1, 1), dtype=torch.long), 0).tables
-    return [pair for pair in tables if len(pair) == 2]
 
 
 def rotations(

@@ -64,16 +64,15 @@ def one_rope(config: Any) -> tuple[Variant, str, int]:
         raise UnsupportedModelError(f"{type(model).__name__}: {why}; {WOULD_WORK}")
     turning = [row for row in rows if row.kind != "none"]
     first = turning[0]
-    types = [str(row.measured.get("type", "n/a")) for row in turning]
     if len(turning) != 1 or first.variant is None or first.note:
-        kinds = zip(types, turning, strict=True)
-        found = ", ".join(f"{kind} ({row.layers})" for kind, row in kinds)
+        kinds = [(row.measured.get("type", "n/a"), row.layers) for row in turning]
+        found = ", ".join(f"{kind} ({layers})" for kind, layers in kinds)
         why = next((f": {row.note}" for row in turning if row.note), "")
         raise UnsupportedModelError(
             f"model must have one kind of rotary positions, which `rope` has too, got "
             f"{found}{why}"
         )
-    return first.variant, types[0], config_length(config)
+    return first.variant, str(first.measured["type"]), config_length(config)
 
 
 def check_text(config: Any) -> None:

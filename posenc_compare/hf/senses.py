@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import MODEL_MAPPING as MODELS
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from posenc_compare.hf.grids import CELLS
+from posenc_compare.hf.grids import CELLS, both_sides
 from posenc_compare.hf.measure import EXACT
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.readings import apart, outputs
@@ -77,7 +77,8 @@ def class_of(config: Any) -> Any:
             and issubclass(one, PreTrainedModel)
             and one.config_class is type(config)
         ]
-    for one in filter(inspect.isclass, known):
+    kinds: list[Any] = [one for one in known if inspect.isclass(one)]
+    for one in kinds:
         if inspect.signature(one.forward).parameters.keys() & {*READS}:
             return one
     return None
@@ -183,7 +184,7 @@ def _inputs(model: Any, grow: tuple[int, int]) -> Iterator[Inputs]:
     config, parameters = model.config, inspect.signature(model.forward).parameters
     takes = {*parameters}
     channels, bins = _stated(config, CHANNELS, 3), _stated(config, BINS, 80)
-    patch = _sides(getattr(config, "patch_size", None) or 1)
+    patch = both_sides(getattr(config, "patch_size", None) or 1)
     time = getattr(config, "temporal_patch_size", None) or 1
     cells = CELLS[0] + 2 * grow[0], CELLS[1] + 2 * grow[1]
     more: Inputs = {}
@@ -207,7 +208,7 @@ def _inputs(model: Any, grow: tuple[int, int]) -> Iterator[Inputs]:
             "spatial_shapes": torch.tensor([cells]),
             **more,
         }
-    stated = _sides(getattr(config, "image_size", None) or SIDE)
+    stated = both_sides(getattr(config, "image_size", None) or SIDE)
     high, wide = (
         side + step * each for side, step, each in zip(stated, grow, patch, strict=True)
     )
@@ -233,12 +234,3 @@ def _stated(config: Any, names: tuple[str, ...], otherwise: int) -> int:
     every = (config, *parts_inside(config))
     found = (getattr(one, name, None) for one in every for name in names)
     return next((one for one in found if isinstance(one, int)), otherwise)
-
-
-def _sides(size: Any) -> tuple[int, int]:
-    """Return height and width of a size that may be one number for both."""
-    if isinstance(size, int):
-        return size, size
-    if isinstance(size, dict):
-        return int(size["height"]), int(size["width"])
-    return tuple(size)[-2:]

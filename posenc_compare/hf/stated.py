@@ -279,9 +279,11 @@ def _bfloat16(s: Stated) -> Compared:
         weight.data = weight.data.bfloat16()
     ids = s.reader.ids[0, :TEXTS, None]
     still = meet(s.own, ids, 0)
-    rounded = {m: [x.bfloat16() for x in xs] for m, xs in still.states.items()}
-    by_name = dict(half.named_modules())
-    states = {by_name[n]: rounded[m] for n, m in s.own.named_modules() if m in rounded}
+    states = {
+        other: [x.bfloat16() for x in still.states[own]]
+        for own, other in zip(s.own.modules(), half.modules(), strict=True)
+        if own in still.states
+    }
     try:
         far = meet(half, ids, FAR, states=states).found
     except IndexError as error:

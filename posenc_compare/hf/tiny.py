@@ -161,7 +161,7 @@ def _small(config: PreTrainedConfig, heads: int) -> PreTrainedConfig:
         if heads:
             _narrow(part, heads)
         for name, value in [*vars(part).items()]:
-            if (least := _shrunk(name, value)) != value:
+            if (least := _shrunk(name, value)) is not value:
                 setattr(part, name, least)
     return small
 
