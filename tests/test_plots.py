@@ -433,7 +433,11 @@ def test_intervals_of_shares_end_at_0_and_1() -> None:
         for i, y in enumerate((0.2, 0.9))
     ]
     (axes,) = drawn("far_keys", made).axes
-    ends = [path.vertices[:, 1] for bar in axes.collections for path in bar.get_paths()]
+    ends = [
+        np.asarray(path.vertices)[:, 1]
+        for bar in axes.collections
+        for path in bar.get_paths()
+    ]
     assert (np.min(ends), np.max(ends)) == (0, 1)
 
 

@@ -26,7 +26,7 @@ from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show import report
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.report import report_html, warnings_of, write_report
-from posenc_compare.stats.pairs import FEWEST
+from posenc_compare.stats.level import FEWEST
 
 PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]
 PIECES += ["]]>", "--><script src=//example.org>", "\x00<", "`${x}`", "%3Cscript%3E"]

@@ -22,7 +22,8 @@ from posenc_compare.show.setting import texts_of, training_of
 from posenc_compare.show.tables import by_x, without_result
 from posenc_compare.show.tasks import by_task, prefix
 from posenc_compare.stats.intervals import LEVEL, half_width
-from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
+from posenc_compare.stats.level import ALPHA, FEWEST
+from posenc_compare.stats.pairs import adjusted_p_of
 from posenc_compare.stats.rounding import difference
 from posenc_compare.validate import hint
 

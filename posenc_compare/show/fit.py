@@ -32,20 +32,33 @@ def least_widths(
 def in_parts(table: Table, widths: Sequence[int], room: int) -> list[Table]:
     """Return tables with some of the columns each, which fit into so many characters.
 
-    The columns that distinguish rows stand in every part.
+    The columns that distinguish rows stand in every part. There are as few parts as
+    can be, of widths as equal as can be.
     """
     keys = keys_of(table)
-    parts: list[list[int]] = []
-    left = 0
-    for place in range(keys, len(widths)):
-        if not parts or widths[place] > left:
-            parts.append([*range(keys)])
-            left = room - sum(widths[:keys])
-        parts[-1].append(place)
-        left -= widths[place]
+    room -= sum(widths[:keys])
+    parts = _filled(widths[keys:], room)
+    while room > 0 and len(more := _filled(widths[keys:], room - 1)) == len(parts):
+        parts, room = more, room - 1
     if len(parts) < 2:
         return [table]
-    return [of_columns(table, part) for part in parts]
+    return [
+        of_columns(table, [*range(keys), *(keys + place for place in part)])
+        for part in parts
+    ]
+
+
+def _filled(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Return the places of widths, in parts that are filled one after another."""
+    parts: list[list[int]] = []
+    left = 0
+    for place, width in enumerate(widths):
+        if not parts or width > left:
+            parts.append([])
+            left = room
+        parts[-1].append(place)
+        left -= width
+    return parts
 
 
 def spread(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:

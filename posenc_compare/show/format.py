@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from posenc_compare.stats.pairs import ALPHA
+from posenc_compare.stats.level import ALPHA
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -21,7 +21,8 @@ from posenc_compare.show.format import Table
 from posenc_compare.show.frame import Numbers, by_scheme
 from posenc_compare.show.tasks import by_task, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL, half_width
-from posenc_compare.stats.pairs import ALPHA, adjusted_p_of
+from posenc_compare.stats.level import ALPHA
+from posenc_compare.stats.pairs import adjusted_p_of
 
 RANKS = "reciprocal_rank"  # of the exact match, over all tasks
 VERDICTS = ("agrees", "disagrees", "not separable", "not measured")

@@ -15,8 +15,9 @@ import pandas as pd
 from posenc_compare.records.quantities import Better
 from posenc_compare.registry import FAMILIES
 from posenc_compare.show.frame import Frame, Mean, values_of, with_values
+from posenc_compare.stats.level import ALPHA, FEWEST
 from posenc_compare.stats.order import most_common, order
-from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
+from posenc_compare.stats.pairs import adjusted_p_of
 from posenc_compare.stats.rounding import NOTHING, difference
 
 MANY = 12  # schemes of a single group, which is named by their number

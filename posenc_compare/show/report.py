@@ -30,7 +30,7 @@ from posenc_compare.show.ranking import by_family_of
 from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import display_tables, without_result
-from posenc_compare.stats.pairs import FEWEST
+from posenc_compare.stats.level import FEWEST
 from posenc_compare.validate import write_file
 from posenc_compare.version import __version__
 

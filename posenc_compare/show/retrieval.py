@@ -18,8 +18,8 @@ from posenc_compare.settings.retrieval import DEPTHS
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Frame, usable
 from posenc_compare.stats.intervals import half_width, wilson
+from posenc_compare.stats.level import FEWEST
 from posenc_compare.stats.order import most_common, order
-from posenc_compare.stats.pairs import FEWEST
 
 MEASURE, AS_TRAINED = "retrieval", "as trained"
 BITS = "_bits_per_byte"  # behind the name of a filler

@@ -21,7 +21,8 @@ from posenc_compare.show.frame import Frame, Mean, Numbers, less, rows_of, value
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.setting import texts_of
 from posenc_compare.show.tasks import FIRST, by_task
-from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
+from posenc_compare.stats.level import ALPHA, FEWEST
+from posenc_compare.stats.pairs import adjusted_p_of
 from posenc_compare.stats.rounding import difference, rounded_away
 
 MARGIN = 0.05  # bits per byte that count as no loss

@@ -23,7 +23,8 @@ from posenc_compare.show.frame import Frame, by_scheme, of_quantity
 from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.tables import layout, texts_behind, without_number
 from posenc_compare.show.tasks import by_task, prefix
-from posenc_compare.stats.pairs import ALPHA, adjusted_p
+from posenc_compare.stats.level import ALPHA
+from posenc_compare.stats.pairs import adjusted_p
 from posenc_compare.stats.rounding import levelled
 
 WIDE = 4  # values that have a column each

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
+from posenc_compare.stats.level import ALPHA, FEWEST
+from posenc_compare.stats.pairs import adjusted_p
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from posenc_compare.stats.level import FEWEST
 from posenc_compare.stats.rounding import difference, scale_down
 
-FEWEST = 6
-"""Seeds from which a pair can differ at the level `ALPHA`."""
-ALPHA = 0.05
-"""Chance of any false claim in one table."""
 EXACT = 15  # seeds up to which every flip is counted; beyond, a sample is
 SEED = 0
 FLIPS_AT_ONCE = 2048  # flips at a time

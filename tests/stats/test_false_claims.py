@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from posenc_compare.stats.level import ALPHA
 from posenc_compare.stats.order import order
-from posenc_compare.stats.pairs import ALPHA, adjusted_p
+from posenc_compare.stats.pairs import adjusted_p
 
 TABLES = 1000
 RESAMPLED = 200

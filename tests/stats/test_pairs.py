@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from posenc_compare.stats.intervals import half_width
+from posenc_compare.stats.level import FEWEST
 from posenc_compare.stats.order import order
-from posenc_compare.stats.pairs import FEWEST, adjusted_p
+from posenc_compare.stats.pairs import adjusted_p
 
 
 def slow(values: np.ndarray) -> np.ndarray:
