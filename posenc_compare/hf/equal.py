@@ -5,7 +5,7 @@ alone, and its logits by a bias alone. A text of equal tokens has them from the 
 """
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -134,15 +134,12 @@ def placed_in(model: Any, given: Inputs) -> list[Described]:
             read(model.train().eval(), given)  # what it keeps is from other weights
         passes.append(watch.found)
     first, second = passes
-    rows = _grouped(
+    rows = (
         (name, row)
         for name, seen in first.items()
         for row in _described(model, name, seen, second[name])
     )
-    alone = [len(names) for _, names in rows] == [len(first)]
-    return [
-        replace(row, layers="all" if alone else _place(names)) for row, names in rows
-    ]
+    return _grouped(rows, _place, len(first))
 
 
 def biases_in(model: Any, given: Inputs) -> list[Described]:
@@ -159,14 +156,11 @@ def biases_in(model: Any, given: Inputs) -> list[Described]:
         name not in full or alike(one, full[name]) for name, one in plain.items()
     )
     width = model.config.get_text_config().hidden_size
-    rows = _grouped(
+    rows = (
         (name, described_bias(one, model.config, width, by_content=not same))
         for name, one in found.items()
     )
-    alone = len(rows) == 1
-    return [
-        replace(row, layers="all" if alone else above(names)) for row, names in rows
-    ]
+    return _grouped(rows, above, len(found))
 
 
 @torch.no_grad()
@@ -193,14 +187,21 @@ def _without_content(model: Any) -> Any:
 
 
 def _grouped(
-    rows: Iterable[tuple[str, Described]],
-) -> list[tuple[Described, list[str]]]:
-    """Return each row once, with the names of all modules that have it."""
+    rows: Iterable[tuple[str, Described]], place: Callable[[list[str]], str], whole: int
+) -> list[Described]:
+    """Return each row once, with the place of all modules that have it.
+
+    If a row is of a `whole` number of modules, its place is `all`.
+    """
     found: dict[Any, tuple[Described, list[str]]] = {}
     for name, row in rows:
         same = (row.kind, row.label, row.note, row.text)
         found.setdefault(same, (row, []))[1].append(name)
-    return [*found.values()]
+    alone = [len(names) for _, names in found.values()] == [whole]
+    return [
+        replace(row, layers="all" if alone else place(names))
+        for row, names in found.values()
+    ]
 
 
 def _place(names: list[str]) -> str:
@@ -257,5 +258,4 @@ def convolutions_in(model: nn.Module, given: Inputs) -> list[Described]:
     read(model, given)
     for hook in hooks:
         hook.remove()
-    rows = _grouped(seen.items())
-    return [replace(row, layers=_place(names)) for row, names in rows]
+    return _grouped(seen.items(), _place, 0)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
@@ -97,24 +97,19 @@ def tiny(
     )
 
 
-def _from_config(config: PreTrainedConfig, kind: Any) -> nn.Module:
-    make = getattr(kind, "from_config", None) or kind._from_config
-    return make(config)
-
-
 def _built(
     small: PreTrainedConfig, kind: Any, inputs: Callable[[Any], dict[str, Any]]
 ) -> Any:
     """Return a model of a small configuration, after it has read an input."""
+    make: Any = getattr(kind, "from_config", None) or kind._from_config
     with torch.device("meta"):
-        shape = _from_config(copy.deepcopy(small), kind)
+        shape = make(copy.deepcopy(small))
     if inputs is one_token:
         one_token(shape)
     size = sum(one.numel() for one in shape.parameters())
     if size > MOST:
         raise ValueError(f"it has {size / 1e6:.0f} {TOO_LARGE}")
-    model: Any = _from_config(small, kind)
-    return in_double(model, lambda one: one(**inputs(one)))
+    return in_double(make(small), lambda one: one(**inputs(one)))
 
 
 def in_double(model: Any, read: Callable[[Any], object]) -> Any:
