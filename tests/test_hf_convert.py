@@ -172,14 +172,8 @@ def test_a_converted_copy_is_not_read_with_the_other_pairs(
 
 
 BASE = {"rope_type": "default", "rope_theta": 5e5}
-LLAMA3 = {
-    **BASE,
-    "rope_type": "llama3",
-    "factor": 4.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
+LLAMA3 = {**BASE, "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0}
+LLAMA3 |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 32}
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,8 @@ def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
     found = text_of(kind)
     assert found.measured["axes of pairs"] == axes
     assert found.label == f"m_rope:{options}"
-    assert found.logits_off is None or found.logits_off < PROVED
+    compared = kind != "ernie4_5_vl_moe"  # whose model reads more than text
+    assert found.logits_off < PROVED if compared else "not compared" in found.note
 
 
 def test_axes_are_those_of_the_code_and_not_of_the_configuration(
@@ -359,12 +360,8 @@ def test_a_text_beyond_the_trained_length_has_a_row_of_its_own() -> None:
 
 
 def test_short_and_long_factors_count_against_their_own_lengths() -> None:
-    given = rope(
-        "longrope",
-        short_factor=[1.0] * 8,
-        long_factor=[4.0] * 8,
-        original_max_position_embeddings=32,
-    )
+    factors = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
+    given = slowed("longrope", 32, **factors)
     short, long = hf.describe(config_of("llama", **given))
     assert (short.measured["length"], long.measured["length"]) == (32, 128)
     for one, divisor in ((short, 1.0), (long, 4.0)):
@@ -387,11 +384,8 @@ def test_short_and_long_factors_count_against_their_own_lengths() -> None:
         ({"rope_scaling": {"rope_type": "foo", "factor": 2.0}}, "must be of default"),
         ({"head_dim": 15}, "head_dim must be even, got 15"),
         ({"hidden_size": "x"}, ""),
-        ({"rope_parameters": {"rope_type": "bogus", "rope_theta": 1e4}}, ""),
-        (
-            {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}},
-            'KeyError: "Missing required keys in `rope_parameters`',
-        ),
+        (rope("bogus"), ""),
+        (rope("yarn"), 'KeyError: "Missing required keys in `rope_parameters`'),
         (
             {"rope_theta": 1e6, "rope_parameters": {"rope_theta": 1e4}},
             "must state one base, got rope_theta=1e+06 and rope_parameters.rope_theta",
@@ -412,13 +406,11 @@ def test_a_config_that_cannot_be_described_has_one_line(
 
 
 def test_what_is_no_configuration_has_one_line() -> None:
-    model: Any = OddForCausalLM(config_of("llama"))
-    said = "config must be a configuration of transformers, got "
-    with pytest.raises(ConfigError, match=f"{said}Odd.* its .c"):
-        hf.describe(model)
-    wrong: Any = "llama"
-    with pytest.raises(ConfigError, match=f"{said}str$"):
-        hf.describe(wrong)
+    wrong: Any
+    model, start = OddForCausalLM(config_of("llama")), "config must be a configuration"
+    for wrong, said in ((model, "Odd.* its .c"), ("llama", "str$")):
+        with pytest.raises(ConfigError, match=f"{start} of transformers, got {said}"):
+            hf.describe(wrong)
 
 
 def test_numbers_are_numbers_in_json(posenc: Any, tmp_path: Path) -> None:

@@ -263,9 +263,8 @@ def test_it_is_said_why_nothing_is_read_under_a_rule(
 def test_an_attention_factor_of_yarn_is_read(
     place: Path, corpus: str, tmp_path: Path
 ) -> None:
-    given = {"lengths": "16,32", "corpus": corpus}
     other = changed(place, tmp_path / "hot", **scaled(attention_factor=2.0))
-    (cell,) = evaluation(str(other), given, {}).cells
+    (cell,) = evaluation(str(other), {"lengths": "16,32", "corpus": corpus}, {}).cells
     assert cell.variant.options["attention"] == 2.0
 
 
