@@ -223,7 +223,8 @@ def test_ids_along_one_axis_rotate_its_pairs_alone(kind: str) -> None:
     found = text_of(kind)
     assert found.measured["axes of pairs"] == axes
     assert found.label == f"m_rope:{options}"
-    assert found.logits_off is None or found.logits_off < PROVED
+    compared = kind != "ernie4_5_vl_moe"  # whose model reads more than text
+    assert found.logits_off < PROVED if compared else "not compared" in found.note
 
 
 def test_axes_are_those_of_the_code_and_not_of_the_configuration(

@@ -318,7 +318,9 @@ def test_rope_parameters_are_those_that_a_model_reads(
         assert [aim.rope_parameters(rule) for rule in ("ntk", "yarn")] == [None] * 2
     else:
         config.rope_parameters = wanted
-        found: Any = hf.describe(config)[0].variant
+        config.save_pretrained(tmp_path)
+        longer = transformers.AutoConfig.from_pretrained(tmp_path)
+        found: Any = hf.describe(longer)[0].variant
         assert found.options["fraction"] == 0.25
 
 
