@@ -69,7 +69,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("code:what=noisy", "C18", "(smallest input: length 1, built 600)"),
         ("code:what=rounds", "C17", "in bfloat16"),
         ("code:what=ends", "C18", "UndefinedPositionError"),
-        ("buffers", "C22", "parameters alone"),
+        ("buffers", "C22", "persistent=False"),
         ("wraps", "C05", "expected to fail (it says so), and passes"),
         ("rope:what=whole", "C19", "logits that half a position changes"),
         ("rope:what=keeps", "C19", "output of other positions before"),

@@ -12,7 +12,7 @@ from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import NEAR, ONE_LAYER
 from posenc_compare.show.differences import at_the_end, rank_table
 from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.frame import Numbers
+from posenc_compare.show.frame import Numbers, cell_table
 from posenc_compare.show.plots.rank import draw_rank
 from posenc_compare.show.scorecard import HEAD, scorecard
 
@@ -35,8 +35,19 @@ def card(bodies: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     head = [name if name in HEAD else "16 L" for name in table.head[1:]]
     return {
         str(line[0]): {**none, **dict(zip(head, line[1:], strict=True))}
-        for line in table.rows
+        for line in table.body
     }
+
+
+def test_scores_of_a_card_are_numbers_in_other_formats() -> None:
+    table = table_of(trained("rope", 2.0, 2.04))
+    rows = cell_table([table]).set_index("column")
+    assert rows.loc["change", "value"] == pytest.approx(0.04)
+    assert rows.loc["change", "half_width"] == pytest.approx(0.0148, abs=1e-4)
+    assert rows.loc["change", "note"] == "unclear"
+    assert [*rows.index] == [*table.head[1:3], "change"]
+    (shown,) = table.body
+    assert "+0.04±0.01" in shown
 
 
 @pytest.mark.parametrize(
@@ -243,8 +254,8 @@ def test_rows_of_several_settings_share_what_does_not_depend_on_them() -> None:
         table = scorecard(Numbers(label_settings(sound(bodies), lambda line: None)))
         assert table is not None
         columns = [table.head.index(name) for name in ("unique", "time")]
-        unique, time = ([str(row[i]) for row in table.rows] for i in columns)
-        names = [str(row[0]) for row in table.rows]
+        unique, time = ([str(row[i]) for row in table.body] for i in columns)
+        names = [str(row[0]) for row in table.body]
         return dict(zip(names, zip(unique, time, strict=True), strict=True))
 
     assert shown() == {

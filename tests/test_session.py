@@ -426,6 +426,21 @@ def test_logits_of_other_tokens_change_nothing_that_is_kept(name: str) -> None:
     close(out, whole[:, :, 4:], 1e-11)
 
 
+@pytest.mark.parametrize("name", ["rope", "sink", "stick_breaking", "fox", "erpe"])
+@pytest.mark.parametrize("length", [LENGTH, 300])
+def test_weights_times_values_are_the_output(name: str, length: int) -> None:
+    q, k, v = (normal(2, HEADS, length, WIDTH, seed=n) for n in range(3))
+    x, mask = normal(2, length, HEADS * WIDTH), Mask(window=5)
+    scheme = make(name, length=512).requires_grad_(False)
+    session = Session(scheme, torch.arange(length), mask=mask)
+    with torch.no_grad():
+        shares = session.weights(0, q, k, x=x)
+        assert shares.shape == (2, HEADS, length, length)
+        assert not shares.triu(1).any()
+        close(shares @ v, session.attend(0, q, k, v, x=x), 1e-11)
+    close(session.weights(0, q, k, x=x), shares, 1e-12)
+
+
 def test_keys_and_values_keep_their_sizes_from_pass_to_pass() -> None:
     q, k, v = heads()
     session = Session(make("rope"), IDS, fed=4, cache=True)

@@ -100,6 +100,13 @@ def logits(plan: Plan, call: Call, scheme: Scheme) -> Tensor:
     return _where_seen(found, call, -torch.inf)
 
 
+def weights(plan: Plan, call: Call, scheme: Scheme) -> Tensor:
+    """Return the weights of one layer."""
+    with _as_given(call.q):
+        found = plain.weights(Request.of(scheme, plan, call, call.k))
+    return _where_seen(found, call, 0.0)
+
+
 def _as_given(q: Tensor) -> torch.autocast:
     """Return a context that leaves dtypes as they are."""
     check_not_meta("q", q)

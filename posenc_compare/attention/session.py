@@ -33,7 +33,7 @@ from posenc_compare.attention.ids import (
     checked_placed,
     fill_positions,
 )
-from posenc_compare.attention.layer import Choice, Step, logits
+from posenc_compare.attention.layer import Choice, Step, logits, weights
 from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
 from posenc_compare.attention.plan import Plan, check_crosses, check_not_traced
 from posenc_compare.attention.request import Join
@@ -304,10 +304,23 @@ class Session:
     ) -> Tensor:
         """Return what `attend` would take the softmax of, -inf where nothing is seen.
 
+        Some schemes, such as `stick_breaking`, replace the softmax; see `weights`.
+
         Returns:
             `(batch, heads, query, key)`, float32 or wider.
         """
         return logits(self.plan, self.call(layer, q, k, x=x), self.scheme(layer))
+
+    def weights(
+        self, layer: int, q: Tensor, k: Tensor | None, *, x: Tensor | None = None
+    ) -> Tensor:
+        """Return the weights that `attend` would give to the values.
+
+        Returns:
+            `(batch, heads, query, key)`, float32 or wider; 0 where nothing is seen.
+            They need not sum to 1, as beside a sink.
+        """
+        return weights(self.plan, self.call(layer, q, k, x=x), self.scheme(layer))
 
     def call(
         self, layer: int, q: Tensor, k: Tensor | None, *, x: Tensor | None = None

@@ -140,15 +140,19 @@ def _with_columns(tables: "list[Table]", text: str) -> "list[Table]":
 
     headings = [[*map(_plain, table.head)] for table in tables]
     every = [*dict.fromkeys(name for names in headings for name in names)]
-    wanted: set[str] = set()
-    for one in (part.strip() for part in text.split(",")):
-        fit = [name for name in every if fnmatchcase(name.casefold(), one.casefold())]
-        if not fit:
+    wanted, parts = set[str](), text.split(",")
+    while parts:
+        for size in range(len(parts), 0, -1):  # a heading may hold a comma
+            one = ",".join(parts[:size]).strip()
+            fit = [n for n in every if fnmatchcase(n.casefold(), one.casefold())]
+            if fit:
+                wanted, parts = wanted | {*fit}, parts[size:]
+                break
+        else:
             raise ConfigError(
-                f"columns {one[:80]!r}: must be the heading of a column; there are "
-                f"{', '.join(every)}"
+                f"columns {parts[0].strip()[:80]!r}: must be the heading of a column; "
+                f"there are {'; '.join(every)}"
             )
-        wanted |= {*fit}
     found = []
     for table, names in zip(tables, headings, strict=True):
         keys = keys_of(table)

@@ -50,6 +50,7 @@ class Cell:
     p: float = math.nan  # of a difference
     alike: bool | None = None  # whether a difference is shown to be small, if tested
     whole: bool = False  # whether it counts things, and is written without decimals
+    text: str = ""  # as which it is shown, if not with the digits of other tables
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,8 @@ def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
     if cell.mean is None:
         note = cell.note or "n/a"
         return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
+    if cell.text:
+        return cell.text
     text = "0" if cell.rounding else number(cell.mean)
     text = f"{cell.mean:.0f}" if cell.whole else text
     if cell.ends and cell.ends[0] < cell.ends[1]:

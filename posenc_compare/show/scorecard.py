@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc_compare.records.quantities import NEAR, has_note
 from posenc_compare.records.record import Record
-from posenc_compare.show.format import Table
+from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Frame, Mean, Numbers, less, rows_of, values_of
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.setting import texts_of
@@ -67,12 +67,24 @@ Found = dict[tuple[str, str, str], list[Mean]]
 
 
 class Card(NamedTuple):
-    """A row: label, what sorts it, seeds behind its change or its score, and texts."""
+    """A row: label, what sorts it, seeds behind its change or its score, and cells.
+
+    Of some texts the numbers are known, by column.
+    """
 
     name: str
     place: tuple[int, float]
     seeds: int
     texts: dict[str, str]
+    numbers: dict[str, Mean]
+
+    def cell(self, column: str) -> str | Cell:
+        """Return a text, with its number if that is known."""
+        text, own = self.texts[column], self.numbers.get(column)
+        if own is None or not text:
+            return text
+        note = self.texts["level"] if column == "change" else ""
+        return Cell(own.mean, own.half_width, own.n, note, text=text)
 
 
 def scorecard(numbers: Numbers) -> Table | None:
@@ -110,6 +122,7 @@ def scorecard(numbers: Numbers) -> Table | None:
         for column, end, some in zip(HEAD[4:6], ends, leading, strict=True):
             if name in end:
                 card.texts[column] = f"{end[name].mean:.2f}{'*' * (name in some)}"
+                card.numbers[column] = end[name]
         cards.append(card)
     cards.sort(key=lambda card: card.place)
     short = _shortened([card.name for card in cards])
@@ -141,7 +154,7 @@ def scorecard(numbers: Numbers) -> Table | None:
     if blank:
         lines.append(f"blank where measured under other settings: {', '.join(blank)}")
     shown = {k: text for k, text in zip(HEAD, head, strict=True) if k in filled}
-    rows = [[card.texts[column] for column in shown] for card in cards]
+    rows = [[card.cell(column) for column in shown] for card in cards]
     return Table("Scorecard", [*shown.values()], rows, lines=tuple(lines))
 
 
@@ -297,12 +310,18 @@ def _leading(means: Mapping[str, Mean]) -> set[str]:
 def _card(name: str, found: Found, first: Mean | None, last: Mean | None) -> Card:
     """Return the row of a scheme but for its scores."""
     change, verdict = _change(first, last)
+    text = ""
+    if change is not None:
+        text = f"{change.mean:+.2f}"
+        text += "" if math.isnan(change.half_width) else f"±{change.half_width:.2f}"
     if not (first or last) and (none := found.get(("extrapolation", "", ""))):
         ran = any(f"{status}: " in none[0].note for status in ("failed", "lost"))
         verdict = "failed" if ran else "n/a"
     steps = found.get(("cost", "step_ratio", ""), [])
-    time = next((f"{one.mean:.1f}" for one in steps if one.values), "")
-    texts = (name, _unique(found), _shift(found), _adds(found), "", "", change, time)
+    step = next((one for one in steps if one.values), None)
+    time = f"{step.mean:.1f}" if step else ""
+    texts = (name, _unique(found), _shift(found), _adds(found), "", "", text, time)
+    numbers = {"change": change, "time": step}
     ended = last if last and last.n else None
     seeds = first.values.keys() if first else set()
     place = VERDICTS.index(verdict), ended.mean if ended else math.inf
@@ -311,27 +330,28 @@ def _card(name: str, found: Found, first: Mean | None, last: Mean | None) -> Car
         place,
         len(seeds & ended.values.keys() if ended else seeds),
         dict(zip(HEAD, (*texts, verdict), strict=True)),
+        {column: one for column, one in numbers.items() if one},
     )
 
 
-def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
+def _change(first: Mean | None, last: Mean | None) -> tuple[Mean | None, str]:
     """Return the change from the first to the last length, and what it amounts to."""
     if first is None or last is None or not first.values:
-        return "", ""
+        return None, ""
     if not last.values:
-        return "", "undefined"
+        return None, "undefined"
     change = less(last, first)
     mean, width = change.mean, change.half_width
     if not change.n:
-        return "", ""
+        return None, ""
     if math.isnan(width):
-        return f"{mean:+.2f}", "one seed"
+        return change, "one seed"
     verdict = "unclear"
     if mean + width < MARGIN:
         verdict = "holds"
     elif mean - width > MARGIN:
         verdict = "loses"
-    return f"{mean:+.2f}±{width:.2f}", verdict
+    return change, verdict
 
 
 def _unique(found: Found) -> str:

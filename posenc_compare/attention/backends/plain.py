@@ -24,15 +24,15 @@ def run(request: Request) -> Tensor:
 
 def _attend(request: Request) -> Tensor:
     scheme, call = request.scheme, request.call
-    weights = _weights(request)
-    out = weights @ request.whole_heads()[1].to(weights.dtype)
-    more = scheme.values(weights, call)
+    shares = weights(request)
+    out = shares @ request.whole_heads()[1].to(shares.dtype)
+    more = scheme.values(shares, call)
     if more is not None and getattr(more, "ndim", 1):
         check_returned(scheme, "values", more, out.shape, request.v)
     return (out if more is None else out + more).to(request.v.dtype)
 
 
-def _weights(request: Request) -> Tensor:
+def weights(request: Request) -> Tensor:
     """Return the weights of all pairs, `(batch, heads, query, key)`.
 
     Where nothing learns they are made of few rows at a time, of the keys that these
@@ -50,11 +50,11 @@ def _weights(request: Request) -> Tensor:
 
 def _weights_of(request: Request) -> Tensor:
     scheme, found = request.scheme, logits(request)
-    weights = scheme.weights(found, request.call)
-    if weights is None:
+    shares = scheme.weights(found, request.call)
+    if shares is None:
         return found.softmax(dim=-1)
-    check_returned(scheme, "weights", weights, found.shape, found)
-    return weights
+    check_returned(scheme, "weights", shares, found.shape, found)
+    return shares
 
 
 def log_sum_exp(request: Request) -> Tensor:
