@@ -127,8 +127,8 @@ def recommend(
 ) -> None:
     """Recommend a RoPE scaling for texts beyond the training length.
 
-    Scalings are compared by the facts found beyond the training length, then by bits
-    per byte beyond it, then within it. The records in --evidence are from one
+    Scalings are ranked by the share of facts found beyond the training length; ties by
+    bits per byte beyond it, then within it. The records in --evidence are from one
     checkpoint and one scaling factor, and may not transfer to others.
     """
     from posenc_compare.hf.recommend import target
