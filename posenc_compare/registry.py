@@ -91,7 +91,7 @@ class Registry:
         """Return the entries of this package, sorted by name."""
         for file in self._files:
             importlib.import_module(f"{self.package}.{file.stem}")
-        return [e for _, e in sorted(self._known.items()) if e.ours]
+        return [e for _, e in sorted(self._known.items()) if self.owns(e.module)]
 
     def listed(self) -> dict[str, tuple[dict[str, Any], str]]:
         """Return facts and summary of each thing by name, sorted; import only plugins.
@@ -114,7 +114,7 @@ class Registry:
                             found[name] = facts, _summary(ast.get_docstring(made))
         for name in self._points:
             self._find(name)
-        others = {n: e for n, e in self._known.items() if not e.ours}
+        others = {n: e for n, e in self._known.items() if not self.owns(e.module)}
         if found.keys() & others.keys():
             self.built_in()  # refuses names declared twice
         found |= {name: (e.facts, e.summary) for name, e in others.items()}
