@@ -104,6 +104,8 @@ def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(
     assert (tmp_path / "out" / "table.csv").read_text() == numbers
     paper = ["table", folder, "--baseline", "rope", "--size", "column"]
     same = load(folder).table(baseline="rope", size="column")
+    with pytest.raises(ConfigError, match="size must be column or page"):
+        load(folder).table(size="huge")
     assert same.latex() == posenc(*paper, "--format", "tex").stdout
 
 

@@ -99,6 +99,15 @@ def test_rope_by_our_route_is_that_of_the_model(
         assert (read(model, tokens()) - own).abs().max() > 1e-4
 
 
+def test_later_hooks_find_the_states_of_a_layer_where_they_were_given() -> None:
+    model, seen = model_of("GPTNeoX", SIZES_OF["GPTNeoX"]), list[int]()
+    with hf.apply(model, "alibi"):
+        layer = model.gpt_neox.layers[0].attention
+        layer.register_forward_pre_hook(lambda _, args: seen.append(len(args)))
+        read(model, tokens())
+    assert seen == [1]
+
+
 @pytest.mark.parametrize("scheme", ["alibi", "sinusoidal", "learned", "t5_bias"])
 @pytest.mark.parametrize("name", ["Llama", "Gemma3", "GPTNeoX"])
 def test_a_model_with_a_scheme_is_causal_and_its_cache_exact(

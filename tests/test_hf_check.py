@@ -425,7 +425,7 @@ REASONS = {
         "of 8 pairs"
     ),
     "scores divided by the width before a softmax": (
-        "layer 0: scores times 0.25, expected 1"
+        "layer 0: scores times 0.25 of those of its class"
     ),
     "cache unknown to layers of another class": "no layer added keys to the cache",
     "next token seen": "first at token 10 of 12",  # through two layers
@@ -535,6 +535,20 @@ def test_what_only_long_texts_show_is_found_in_them(
     assert not [one for one in hf.check(made()) if one.state == "failed"]
 
 
+def test_a_port_may_scale_its_queries_and_name_what_it_gives_the_softmax() -> None:
+    right = llama.eager_attention_forward
+
+    def softmax(x: Tensor, **_: Any) -> Tensor:
+        return torch.softmax(input=x, dim=-1)
+
+    def attend(module: Any, q: Tensor, *args: Any, scaling: float, **more: Any) -> Any:
+        with mock.patch.object(nn.functional, "softmax", softmax):
+            return right(module, q * scaling, *args, scaling=1.0, **more)
+
+    model = planted(model_of(LLAMA, **EAGER), llama, eager_attention_forward=attend)
+    assert {*states(model).values()} == {"passed"}
+
+
 def test_windows_and_states_are_not_blamed_for_masks_and_padding() -> None:
     found = hf.check(model_of("MistralForCausalLM", sliding_window=8))
     assert {one.state for one in found} == {"passed", "n/a"}
@@ -630,7 +644,7 @@ def test_rows_of_a_small_copy_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {one.check for one in rows if words in one.compares} == {*stated.STATEMENTS}
     changed = {one.check: one for one in hf.check(renamed()) if one.state == "n/a"}
     assert {*changed} >= {*stated.STATEMENTS}
-    said = "copy of its configuration has no Uncached as in model.layers.0.self_attn"
+    said = "copy of its configuration lacks the Uncached of model.layers.0.self_attn"
     assert said in changed["factors"].reason
     monkeypatch.undo()
     assert not any(words in one.compares for one in hf.check(model_of(LLAMA)))

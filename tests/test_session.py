@@ -292,6 +292,31 @@ def test_keys_that_are_kept_serve_passes_with_and_without_gradients(
     assert torch.equal(v, given[1])
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("inside", [[3, 1, 1, 2], [2]])
+def test_passes_without_gradients_may_lie_inside_vmap(inside: list[int]) -> None:
+    scheme, steps = make("rope"), [3, 1, 1, 2]
+    parts = normal(3, 2, 1, HEADS, sum(steps), WIDTH)
+
+    def decode(session: Session, steps: list[int], *parts: Tensor) -> Tensor:
+        return decoded(session, steps, parts)[:, :, -inside[-1] :]
+
+    def run(*parts: Tensor) -> Tensor:
+        return decode(Session(scheme, IDS, fed=0, cache=True), steps, *parts)
+
+    with torch.no_grad():
+        whole = torch.stack([run(*rows) for rows in parts.unbind(1)])
+        if len(inside) == len(steps):
+            close(torch.func.vmap(run)(*parts), whole, 1e-11)
+            return
+        for one, row in zip(parts.unbind(1), whole, strict=True):
+            session = Session(scheme, IDS, fed=0, cache=True)
+            decoded(session, steps[:-1], one.unbind())
+            last = partial(decode, session, inside)
+            got = torch.func.vmap(last, (0, None, None))(one[:1], one[1], one[2])
+            close(got[0], row, 1e-11)
+
+
 class Joined(TorchDispatchMode):
     """Count how many keys and values are copied to join others."""
 

@@ -49,7 +49,15 @@ def _writes(past: Tensor, new: Tensor) -> bool:
     """Return whether memory may be written: no graph reads it, and nothing is cast."""
     recorded = torch.is_grad_enabled() or torch.compiler.is_compiling()
     alike = past.dtype == new.dtype and past.device == new.device
-    return alike and not recorded and type(past) is type(new) is Tensor
+    return alike and not recorded and _has_memory(past) and _has_memory(new)
+
+
+def _has_memory(x: Tensor) -> bool:
+    """Return whether a tensor is no subclass, and none inside a transform, as vmap."""
+    try:
+        return type(x) is Tensor and x.data_ptr() >= 0
+    except RuntimeError:
+        return False
 
 
 def _holds(memory: Tensor, past: Tensor, end: int) -> bool:

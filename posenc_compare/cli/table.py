@@ -157,8 +157,13 @@ def _with_columns(tables: "list[Table]", text: str) -> "list[Table]":
     for table, names in zip(tables, headings, strict=True):
         keys = keys_of(table)
         places = [i for i, name in enumerate(names) if i < keys or name in wanted]
-        if wanted & {*names}:
+        if wanted & {*names[keys:]}:
             found.append(of_columns(table, places))
+    if not found:
+        raise ConfigError(
+            f"columns {text[:80]!r}: must have one beside those that distinguish rows; "
+            f"there are {'; '.join(every)}"
+        )
     return found
 
 

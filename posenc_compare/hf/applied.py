@@ -336,6 +336,8 @@ def _prepare(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
             given[ROTARY] = neutral(given.get(ROTARY))
         except UnsupportedModelError as error:
             raise UnsupportedModelError(f"layer {layer.number}: {error}") from None
+    if args and args[0] is x:  # other hooks may look for it there
+        return (given.pop("hidden_states"),), given
     return (), given
 
 

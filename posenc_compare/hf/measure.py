@@ -167,6 +167,7 @@ class _Met(Watch):
         self.states: States = {}
         self.found: Products = {}
         self.scales: dict[int, float] = {}
+        self.scores: dict[int, Tensor] = {}  # before the softmax, of the last call
         self.replaced: set[int] = set()
         self.tables: list[tuple[Tensor, ...]] = []
 
@@ -200,22 +201,14 @@ class _Met(Watch):
         scale = kwargs.get("scale")
         if isinstance(q, Tensor) and isinstance(scale, float):
             self.scales[self.inside[-1]] = scale * math.sqrt(q.shape[-1])
-        if func in SOFTMAX and self.tokens == 1 and isinstance(args[0], Tensor):
-            self._compare(args[0])
-
-    def _compare(self, scores: Tensor) -> None:
-        """Keep the factor of scores, which enter a softmax, if they have one."""
-        pairs = self.found.get(self.inside[-1])
-        if not pairs:
-            return
-        q, k = pairs[-1]
-        products = (q * k).sum(-1).flatten()
-        if scores.numel() != products.numel():
-            return
-        factors = scores.detach().double().cpu().flatten() / products
-        factor = factors.median()
-        if factor and ((factors / factor - 1).abs() < EXACT).all():
-            self.scales[self.inside[-1]] = float(factor) * math.sqrt(q.shape[-1])
+        scores = None
+        if func is F.scaled_dot_product_attention and q.dim() == 4:
+            k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+            scores = q @ k.mT * (scale or q.shape[-1] ** -0.5)
+        elif func in SOFTMAX:
+            scores = args[0] if args else kwargs.get("input")
+        if isinstance(scores, Tensor):
+            self.scores[self.inside[-1]] = scores.detach().double().cpu().flatten()
 
     def _keep(self, q: Any, k: Any) -> None:
         """Keep queries and keys of the last token, if the arguments are such."""

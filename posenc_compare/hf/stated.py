@@ -129,11 +129,12 @@ def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
     """Refuse a small copy that lacks modules of a model, which the user has changed."""
     kinds = {type(module) for module in small.modules()}
     for name, module in model.named_modules():
-        if type(module) not in kinds or "forward" in vars(module):
+        hooked = hasattr(module, "_hf_hook")  # by accelerate, around the same forward
+        if type(module) not in kinds or ("forward" in vars(module) and not hooked):
             raise NotApplicableError(
-                f"is large, and a small copy of its configuration has no "
-                f"{type(module).__name__} as in {name}; fewer layers and channels "
-                f"would work"
+                f"is large, and a small copy of its configuration lacks the "
+                f"{type(module).__name__} of {name or 'the model'}; fewer layers and "
+                f"channels would work"
             )
 
 
@@ -183,23 +184,33 @@ def _rotated(s: Stated) -> Compared:
 
 
 def _factors(s: Stated) -> Compared:
-    return _relative(s, "factor", "cosines and sines")
+    """Compare the factors of cosines and sines."""
+    found = []
+    for one, other in zip(s.rotations, s.sought, strict=True):
+        made, wanted = one.factor, other.factor
+        if made is not None and wanted:
+            why = f"cosines and sines times {made:.4g}, expected {wanted:.4g}"
+            found.append((abs(made / wanted - 1), f"layer {one.layer}: {why}"))
+    if not found:
+        raise NotApplicableError("no factor can be measured")
+    return _largest(found)
 
 
 def _scale(s: Stated) -> Compared:
-    return _relative(s, "scale", "scores")
-
-
-def _relative(s: Stated, name: str, what: str) -> Compared:
-    """Compare a factor of each layer where it can be measured in both."""
+    """Compare scores of texts of one token, under equal weights."""
+    ids = s.reader.ids[0, :TEXTS, None]
+    own, other = (meet(model, ids, 0).scores for model in (s.own, s.same.model))
     found = []
-    for one, other in zip(s.rotations, s.sought, strict=True):
-        made, wanted = getattr(one, name), getattr(other, name)
-        if made is not None and wanted:
-            why = f"layer {one.layer}: {what} times {made:.4g}, expected {wanted:.4g}"
-            found.append((abs(made / wanted - 1), why))
+    for layer in sorted(own.keys() & other.keys()):
+        made, wanted = own[layer], other[layer]
+        if made.shape != wanted.shape:
+            continue
+        factor = float(made @ wanted / (wanted @ wanted))
+        if apart(made, factor * wanted) <= EXACT * float(made.abs().max()):
+            why = f"layer {layer}: scores times {factor:.4g} of those of its class"
+            found.append((abs(factor - 1), why))
     if not found:
-        raise NotApplicableError(f"the factor of {what} cannot be measured")
+        raise NotApplicableError("scores are not those of its class times a factor")
     return _largest(found)
 
 
@@ -316,7 +327,7 @@ STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "rotated channels": ("pairs of channels, as in its class", _rotated),
     "frequencies": ("frequencies of its class", _frequencies),
     "factors": ("factor of cosines and sines of its class", _factors),
-    "scale": ("factor of scores of its class", _scale),
+    "scale": ("scores before the softmax, as in its class", _scale),
     "length": ("the last position of the configuration", _length),
     "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),
 }

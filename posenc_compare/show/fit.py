@@ -1,6 +1,6 @@
 """Tables that are wider than a terminal or a column of a paper, in parts that fit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from posenc_compare.show.format import Cell, Table, of_columns
 
@@ -29,35 +29,43 @@ def least_widths(
     return widths
 
 
-def in_parts(table: Table, widths: Sequence[int], room: int) -> list[Table]:
+def in_parts(
+    table: Table, widths: Sequence[int], room: int, beside: Container[int] = ()
+) -> list[Table]:
     """Return tables with some of the columns each, which fit into so many characters.
 
-    The columns that distinguish rows stand in every part. There are as few parts as
-    can be, of widths as equal as can be.
+    The columns that distinguish rows stand in every part, those `beside` in the part of
+    the column before them. There are as few parts as can be, of widths as equal as can
+    be.
     """
     keys = keys_of(table)
+    units: list[list[int]] = []
+    for place in range(keys, len(widths)):
+        if units and place in beside:
+            units[-1].append(place)
+        else:
+            units.append([place])
+    sizes = [sum(widths[place] for place in unit) for unit in units]
     room -= sum(widths[:keys])
-    parts = _filled(widths[keys:], room)
-    while room > 0 and len(more := _filled(widths[keys:], room - 1)) == len(parts):
+    parts = _filled(sizes, room)
+    while room > 0 and len(more := _filled(sizes, room - 1)) == len(parts):
         parts, room = more, room - 1
     if len(parts) < 2:
         return [table]
-    return [
-        of_columns(table, [*range(keys), *(keys + place for place in part)])
-        for part in parts
-    ]
+    places = [[place for i in part for place in units[i]] for part in parts]
+    return [of_columns(table, [*range(keys), *own]) for own in places]
 
 
-def _filled(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Return the places of widths, in parts that are filled one after another."""
+def _filled(sizes: Sequence[int], room: int) -> list[list[int]]:
+    """Return the indices of sizes, in parts that are filled one after another."""
     parts: list[list[int]] = []
     left = 0
-    for place, width in enumerate(widths):
-        if not parts or width > left:
+    for i, size in enumerate(sizes):
+        if not parts or size > left:
             parts.append([])
             left = room
-        parts[-1].append(place)
-        left -= width
+        parts[-1].append(i)
+        left -= size
     return parts
 
 

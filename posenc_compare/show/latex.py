@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pandas as pd
 from tabulate import LATEX_ESCAPE_RULES
@@ -28,6 +29,7 @@ TINY = re.compile(r"(?<=\.\d{3}) ± (\S+e-\d+)")  # beyond the digits of a mean
 HYPHENS = re.compile("-(?=-)")  # which LaTeX would join with the next
 SMALL = r"\footnotesize\setlength{\tabcolsep}{2pt}"
 LETTER = 0.06  # inches of a digit in that type, and of the space between two columns
+P = "p, "  # before the heading of the column whose p values these are
 PACKAGE = r"% needs \usepackage{booktabs}"
 # Brackets and stars at the start of a row would be options of the line break; a bar
 # is a dash in the fonts that LaTeX begins with, `\^{}` an accent over nothing, and a
@@ -63,7 +65,7 @@ def _with_p(table: Table) -> Table:
         p = [cell.p if isinstance(cell, Cell) else math.nan for cell in cells]
         if not all(map(math.isnan, p)):
             texts = ["" if math.isnan(one) else f"{one:.3f}" for one in p]
-            columns.append((f"p, {name}", texts))
+            columns.append((f"{P}{name}", texts))
     head = [name for name, _ in columns]
     rows = [*zip(*(cells for _, cells in columns), strict=True)]
     return replace(table, head=head, rows=rows)
@@ -123,7 +125,13 @@ def _fitting(table: Table, size: str) -> list[Table]:
         for name, width in zip(table.head, widths, strict=True)
     ]
     room = int(SIZES[size] / LETTER)
-    return in_parts(replace(table, head=head), [width + 1 for width in widths], room)
+    beside = {
+        place
+        for place, (before, name) in enumerate(pairwise(table.head), 1)
+        if name == f"{P}{before}"
+    }
+    spaced = [width + 1 for width in widths]
+    return in_parts(replace(table, head=head), spaced, room, beside)
 
 
 def _text(cell: str | Cell, seeds: int, size: str) -> str:

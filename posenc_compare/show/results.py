@@ -18,9 +18,11 @@ from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Table, as_markdown
 from posenc_compare.show.frame import LONG, Numbers
 from posenc_compare.show.latex import as_latex
+from posenc_compare.show.plots.paper import SIZES
 from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import all_tables
+from posenc_compare.validate import check_choice
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,6 +88,8 @@ class Results:
         Raises:
             ConfigError: if a name or glob stands for no record, or a label for none.
         """
+        if size:
+            check_choice("size", size, tuple(SIZES))
         selection = Selection(measures=measure, tasks=task)
         records = selection.of(self.records, warnings.warn)
         if baseline:
