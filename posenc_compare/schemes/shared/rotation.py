@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-from einops import rearrange
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, HookError
@@ -249,7 +248,7 @@ def rotate(x: Tensor, table: Tensor, layout: Layout) -> Tensor:
 def _rotated(x: Tensor, table: Tensor, layout: Layout) -> Tensor:
     wide = x.to(table.real.dtype)
     if layout == "adjacent":
-        pairs = rearrange(wide, "... (pair two) -> ... pair two", two=2).contiguous()
+        pairs = wide.unflatten(-1, (-1, 2)).contiguous()
         rotated = torch.view_as_real(torch.view_as_complex(pairs) * table).flatten(-2)
     else:
         cosine, sine = table
