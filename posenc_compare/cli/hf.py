@@ -27,7 +27,7 @@ Model = Annotated[
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
 NO_SUCH = "none known for it in transformers"
-PRIOR = "docs/which-one.md, under Extending a model, says what published models use"
+PRIOR = "for what published models use, see docs/which-one.md, Extending a model"
 OWN_CODE = "the folder's own code (auto_map) is not run"
 STATED = ("rope_type", "rope_theta", "factor")  # of rope_parameters, a column each
 BITS = ("bits beyond", "bits within")

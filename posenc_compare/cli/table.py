@@ -92,7 +92,7 @@ def table(
         records = load_records(folders, say, arrays=False, selection=selection)
         if no_floors:
             records = [*map(without_floors, records)]
-            say("no floors: the tables do not say which schemes fail to beat them")
+            say("no floors: the tables do not compare schemes with n-gram models")
         numbers = Numbers(records)
         if predict:
             frame, tables = _predictions(records)

@@ -63,6 +63,7 @@ def draw_similarity(records: list[Record]) -> Figure | None:
         axes.hlines(borders[1:], *axes.get_xlim(), color="white", linewidth=2)
         place = {"ax": axes, "location": "top", "aspect": 30, "pad": 0.02}
         n = seeds_of(codes if panel == COSINE else logits)
+        n += "; grey: not defined" * bool(values.isna().all(axis=1).any())
         add_bar(figure, axes, f"{panel}\n({n})", BEYOND[panel], **place)
     for axes, (start, end) in product(grid[:, -1], pairwise([*borders, len(names)])):
         place = {"transform": axes.get_yaxis_transform(), "fontsize": SMALL}
