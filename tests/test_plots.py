@@ -224,7 +224,7 @@ def test_a_plot_without_records_is_no_failure(posenc: Any, tmp_path: Path) -> No
     run = stored(tmp_path / "run", [stored_record("rope", "portrait")])
     done = posenc("plot", run, "--plots", "extrapolation")
     assert (done.returncode, done.stdout) == (0, "")
-    said = "nothing drawn for plots extrapolation: none shows what these records have"
+    said = "nothing drawn for plots extrapolation: none of them shows records"
     assert done.stderr == f"{said} of portrait\n"
 
 

@@ -218,7 +218,7 @@ def test_columns_are_printed_by_their_headings(posenc, tmp_path: Path) -> None:
     rows = posenc(*words, "csv", "--columns", "GAIN").stdout
     assert {line.split(",")[2] for line in rows.splitlines()[1:]} == {'"gain"'}
     said = refusal(posenc("table", folder, "--columns", "scheme"))
-    assert "columns 'scheme': must have one beside those that distinguish" in said
+    assert "columns 'scheme': must name one besides those that identify" in said
     assert refusal(posenc("table", folder, "--columns", "8,x")) == (
         "error: columns 'x': must be the heading of a column; there are scheme; 8; 16; "
         "32; gain\n"

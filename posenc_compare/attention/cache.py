@@ -53,7 +53,7 @@ def _writes(past: Tensor, new: Tensor) -> bool:
 
 
 def _has_memory(x: Tensor) -> bool:
-    """Return whether a tensor is no subclass, and none inside a transform, as vmap."""
+    """Return whether a tensor is a plain one, outside of transforms such as vmap."""
     try:
         return type(x) is Tensor and x.data_ptr() >= 0
     except RuntimeError:

@@ -62,8 +62,8 @@ def plot(
     if not paths:
         measured = ", ".join(sorted({r.spec.measure.name for r in records if r.rows}))
         say(
-            f"nothing drawn for plots {plots}: none shows what these records have of "
-            f"{measured or 'no measure'}"
+            f"nothing drawn for plots {plots}: none of them shows records of "
+            f"{measured or 'any measure'}"
         )
     if failed:
         raise typer.Exit(1)

@@ -58,7 +58,7 @@ def table(
     columns: Annotated[
         str,
         typer.Option(
-            help="Print columns of these headings alone: comma-separated, or globs."
+            help="Print only columns with these headings: comma-separated, or globs."
         ),
     ] = "",
     no_floors: NoFloors = False,
@@ -161,7 +161,7 @@ def _with_columns(tables: "list[Table]", text: str) -> "list[Table]":
             found.append(of_columns(table, places))
     if not found:
         raise ConfigError(
-            f"columns {text[:80]!r}: must have one beside those that distinguish rows; "
+            f"columns {text[:80]!r}: must name one besides those that identify rows; "
             f"there are {'; '.join(every)}"
         )
     return found

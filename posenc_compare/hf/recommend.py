@@ -91,7 +91,7 @@ class Target:
             f"with {label}; its sizes are not recorded",
             f"this model: {own.length} tokens, {self.own.label}, {own.layers} layers, "
             f"width {own.model_dim}, head_dim {own.head_dim}",
-            "so none of these numbers is of this model: its ranking may be another",
+            "so no number was measured on this model: its ranking may differ",
         ]
 
     def rope_parameters(self, rule: str) -> dict[str, Any] | None:
