@@ -44,8 +44,8 @@ def test_scores_of_a_card_are_numbers_in_other_formats() -> None:
     rows = cell_table([table]).set_index("column")
     assert rows.loc["change", "value"] == pytest.approx(0.04)
     assert rows.loc["change", "half_width"] == pytest.approx(0.0148, abs=1e-4)
-    assert rows.loc["change", "note"] == "unclear"
-    assert [*rows.index] == [*table.head[1:3], "change"]
+    assert rows.loc["level", "note"] == "unclear"
+    assert [*rows.index] == table.head[1:]
     (shown,) = table.body
     assert "+0.04±0.01" in shown
 

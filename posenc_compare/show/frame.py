@@ -29,6 +29,7 @@ from posenc_compare.records.quantities import (
 )
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import SHORT, clean
+from posenc_compare.show.fit import keys_of
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.stats.documents import crossed_half_width
 from posenc_compare.stats.intervals import half_width
@@ -143,7 +144,11 @@ def numbers_of(records: list[Record]) -> Numbers:
 
 
 def cell_table(tables: Iterable[Table]) -> Frame:
-    """Return a row for every cell of tables: its place, its numbers, and its note."""
+    """Return a row for every cell of tables: its place, its numbers, and its note.
+
+    A cell with a text alone, in a column that does not distinguish rows, has that as a
+    note.
+    """
     rows = [
         {
             "table": table.name,
@@ -161,8 +166,9 @@ def cell_table(tables: Iterable[Table]) -> Frame:
         }
         for table in tables
         for row in table.rows
-        for name, cell in zip(table.head, row, strict=True)
-        if isinstance(cell, Cell)
+        for place, (name, one) in enumerate(zip(table.head, row, strict=True))
+        if isinstance(one, Cell) or (one and place >= keys_of(table))
+        for cell in [one if isinstance(one, Cell) else Cell(note=one)]
     ]
     return pd.DataFrame(rows)
 

@@ -83,7 +83,7 @@ class Card(NamedTuple):
         text, own = self.texts[column], self.numbers.get(column)
         if own is None or not text:
             return text
-        note = self.texts["level"] if column == "change" else ""
+        note = "*" if text.endswith("*") else ""
         return Cell(own.mean, own.half_width, own.n, note, text=text)
 
 
