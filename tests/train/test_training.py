@@ -420,6 +420,9 @@ def test_a_reading_that_cannot_be_costs_no_other(
     )
 
 
+# torch hides this warning of its own, but not where warnings are errors; it comes only
+# after other tests have compiled.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_a_compiled_network_trains_to_the_same_losses(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
