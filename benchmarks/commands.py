@@ -19,9 +19,9 @@ COMMANDS = [
     "run --schemes rop",
     "run --set steps=0",
     "measure --set positions=1048576,width=65536",
-    "run --schemes all --out results/language/150-steps --dry-run",
-    "status results/language/150-steps",
-    "table results/language/150-steps",
+    "run --schemes all --out results/language/quick --dry-run",
+    "status results/language/quick",
+    "table results/language/quick",
 ]
 
 

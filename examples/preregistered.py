@@ -17,7 +17,7 @@ from posenc_compare.show.plots.style import in_style, new_figure, render
 from posenc_compare.stats.correlation import correlation
 from posenc_compare.stats.intervals import half_width
 
-RESULTS = Path(__file__).parent.parent / "results" / "language"
+RESULTS = Path(__file__).parent.parent / "results"
 
 
 def numbers(folder: str, measure: str) -> tuple[pd.DataFrame, list[pc.Record]]:
@@ -27,12 +27,11 @@ def numbers(folder: str, measure: str) -> tuple[pd.DataFrame, list[pc.Record]]:
     return results.frame.assign(scheme=scheme), results.records
 
 
-folders = "150-steps", "150-steps-tested"  # which has the schemes that draw in training
-untrained = pd.concat([numbers(folder, "attention_reach")[0] for folder in folders])
+untrained, _ = numbers("numerics/attention_reach", "attention_reach")
 reach = untrained.query("quantity == 'attention_beyond' and case == 'L' and x == 0.5")
 predictor = {scheme: of["value"].mean() for scheme, of in reach.groupby("scheme")}
 
-trained, records = numbers("1500-predicted", "extrapolation")
+trained, records = numbers("language/1500-predicted", "extrapolation")
 bits = trained.query("quantity == 'bits_per_byte' and case == ''")
 scores = bits.pivot(index=["scheme", "family", "seed"], columns="x", values="value")
 change = (scores[2048] - scores[128]).dropna()

@@ -38,7 +38,7 @@ QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 # Of all schemes these need a page; what is chosen has room in a column too.
 LONG = {"clock_hands", "uniqueness", "extrapolation"}
-SHORT = "language/150-steps"
+SHORT = "language/quick"
 CASES = [
     *((SHORT, name, "") for name in QUICK if name not in {"similarity", *LONG}),
     *((SHORT, name, "rope") for name in ("extrapolation", "similarity")),

@@ -18,6 +18,7 @@ from posenc_compare.show.plots.style import FAINT, looks, new_figure
 
 HANDS = 8  # positions
 WIDTH, HIGH = 1.1, 1.35  # inches of a clock at least, and of a row of them
+TALL = 8.4  # inches of all rows, at most
 LETTERS = 15  # of a line above a clock
 PACE = 0.02  # radians between a hand and one that turns evenly
 ROUND = 2e-3  # of a radius; records keep four digits of a number
@@ -48,7 +49,7 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
         return None
     groups = frames.equal_groups({k: angles[k] for k in styles if k in angles})
     clocks = columns_of(WIDTH, 6)
-    figure = new_figure(HIGH * len(groups))
+    figure = new_figure(min(HIGH * len(groups), TALL))
     polar = {"projection": "polar"}
     grid = figure.subplots(len(groups), clocks, squeeze=False, subplot_kw=polar)
     colours = sns.color_palette("viridis", HANDS)
