@@ -127,9 +127,10 @@ def recommend(
 ) -> None:
     """Recommend a RoPE scaling for texts beyond the training length.
 
-    Scalings are ranked by the share of facts found beyond the training length; ties by
-    bits per byte beyond it, then within it. The records in --evidence are from one
-    checkpoint and one scaling factor, and may not transfer to others.
+    Scalings are compared by the share of facts found beyond the training length. Those
+    that do not differ significantly are compared by bits per byte beyond it, then
+    within it. The records in --evidence are from one checkpoint and one scaling factor,
+    and may not transfer to others.
     """
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED

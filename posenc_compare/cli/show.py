@@ -67,9 +67,10 @@ def show_(
     """Print the encoding (code) of each position or distance.
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
-    Most other schemes have a code for each distance: a key of ones, transformed by the
-    scheme, followed by the bias of each head. For several rotations, a table
-    also lists the wavelength of each pair of channels; csv and json have that alone.
+    Most other schemes have a code for each distance. If the scheme transforms keys, the
+    code holds a transformed key of ones. If it adds a bias, the code also holds the
+    bias of each head. For several rotations, a table also lists the wavelength of each
+    pair of channels; csv and json have that alone.
     """
     from posenc_compare.schemes.shared.rotation import wavelengths
 
