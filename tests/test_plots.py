@@ -31,7 +31,7 @@ from posenc_compare.show import frame
 from posenc_compare.show.differences import Difference
 from posenc_compare.show.plots import style
 from posenc_compare.show.plots.clock_hands import angles_of_code
-from posenc_compare.show.plots.codes import cosines
+from posenc_compare.show.plots.codes import channels_of, cosines
 from posenc_compare.show.plots.drawing import draw_all, images
 from posenc_compare.show.plots.maps import below_largest, draw_bias_maps
 from posenc_compare.show.plots.panels import draw_heat
@@ -224,8 +224,15 @@ def test_a_plot_without_records_is_no_failure(posenc: Any, tmp_path: Path) -> No
     run = stored(tmp_path / "run", [stored_record("rope", "portrait")])
     done = posenc("plot", run, "--plots", "extrapolation")
     assert (done.returncode, done.stdout) == (0, "")
-    said = "nothing drawn for plots extrapolation: none of them shows records"
-    assert done.stderr == f"{said} of portrait\n"
+    said = "nothing drawn for plots extrapolation: they show records of extrapolation"
+    assert done.stderr == f"{said}, and here are those of portrait\n"
+
+
+def test_maps_of_wide_codes_show_whole_pairs_of_channels() -> None:
+    assert [*channels_of(128)] == [*range(128)]
+    kept = channels_of(512)
+    assert ([*kept[:2]], [*kept[-2:]], len(kept)) == ([0, 1], [510, 511], 128)
+    assert all(kept[1::2] == kept[::2] + 1)
 
 
 @pytest.mark.parametrize(

@@ -359,6 +359,13 @@ def test_schemes_are_tested_against_a_floor_together(show: Show) -> None:
     assert "no scheme is shown to be better than the flat at 8" in table.lines
 
 
+def test_schemes_behind_a_floor_in_the_mean_do_not_score_better(show: Show) -> None:
+    made = [*trained("a", *[[2.5]] * 2), *trained("b", *[[2.0]] * 2)]
+    floored(made, {"flat": [2.0] * 2})
+    (table,) = show(made)
+    assert "no scheme scores better than the flat at 8" in table.lines
+
+
 def test_too_few_seeds_are_not_better_than_a_floor(show: Show) -> None:
     made = floored(
         [*trained("below", *steady(1.9)), *trained("few", *steady(1.9, 3))], FLAT

@@ -44,6 +44,7 @@ def plot(
     """
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection
+    from posenc_compare.registry import PLOTS
     from posenc_compare.show.frame import without_floors
     from posenc_compare.show.plots.drawing import draw_all
 
@@ -61,9 +62,12 @@ def plot(
         tell(str(path))
     if not paths:
         measured = ", ".join(sorted({r.spec.measure.name for r in records if r.rows}))
+        facts = [PLOTS.entry(name).facts for name in PLOTS.select_all(plots)]
+        shown = sorted({str(one["measure"]) for one in facts if one["measure"]})
         say(
-            f"nothing drawn for plots {plots}: none of them shows records of "
-            f"{measured or 'any measure'}"
+            f"nothing drawn for plots {plots}: they show records of "
+            f"{', '.join(shown) or 'other measures'}, and here are those of "
+            f"{measured or 'no measure'}"
         )
     if failed:
         raise typer.Exit(1)

@@ -79,8 +79,9 @@ def show_(
     others = [label for label, own in turns.items() if not own]
     sizes = {scheme.geometry.head_dim for _, scheme, _ in found}
     if format not in NUMBERS or len(found) == 1:
-        for label, _, code in found:
-            _show(label, code, format)
+        for label, scheme, code in found:
+            learns = any(True for _ in scheme.parameters())
+            _show(f"{label}, before training" if learns else label, code, format)
     elif others:
         raise ConfigError(
             f"format {format} must have one scheme, or rotations whose heads share "

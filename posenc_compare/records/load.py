@@ -133,7 +133,9 @@ def read_folder(folder: Path, warn: Warn, *, arrays: bool = True) -> list[Record
             raise ConfigError(
                 f"{folder}: must hold records of a run; it does not exist"
             )
-        inside = [path.parent for path in folder.glob("*/cells*")]
+        inside = [
+            p.parent for depth in ("*", "*/*") for p in folder.glob(f"{depth}/cells*")
+        ]
         those = ", ".join(dict.fromkeys(map(str, sorted(inside)[:3])))
         raise ConfigError(
             f"{folder}: must hold records of a run (cells/*.json, or packed in "

@@ -142,7 +142,7 @@ def plan_comparison(
     The arguments are those of `compare`.
     """
     for name in choices.keys() - TABLE.keys():
-        meant = hint(name, [*TABLE, "plugins"])
+        meant = hint(name, [*TABLE, "schemes", "measures", "plugins"])
         raise ConfigError(f"unknown setting {name!r}{meant}", field=name)
     if origin := importing():
         raise PluginError(

@@ -92,9 +92,10 @@ def baseline_tables(records: list[Record], baseline: str) -> list[Table]:
     labels = {record.label for some in tasks.values() for record in some}
     if baseline not in labels:
         there = ", ".join(sorted(labels)[:8])
-        there = f"; there are {there}" if there else "; no network was trained"
-        near = hint(baseline, labels) or there
-        raise ConfigError(f"no trained scheme is called {baseline[:80]!r}{near}")
+        there = f"among {there}" if there else "trained, and no network was"
+        raise ConfigError(
+            f"baseline must be {there}, got {baseline[:80]!r}{hint(baseline, labels)}"
+        )
     tables = []
     for task, some in tasks.items():
         texts: dict[str, set[tuple[str, str]]] = {}

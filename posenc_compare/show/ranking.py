@@ -209,7 +209,9 @@ def floor_lines(column: Column) -> Iterator[str]:
             p = np.nan_to_num(p, nan=1.0)
         below = [name for i, name in enumerate(mine) if gaps[i] <= 0 or p[i] > ALPHA]
         floor = f"better than the {best.scheme} at {column.name}"
-        if len(below) == len(mine) > 1:
+        if len(mine) > 1 and (gaps <= 0).all():
+            yield f"no scheme scores {floor}"
+        elif len(below) == len(mine) > 1:
             yield f"no scheme is shown to be {floor}"
         elif below:
             yield f"not shown to be {floor}: {', '.join(below)}"

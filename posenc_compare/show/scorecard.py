@@ -46,7 +46,7 @@ LINES = (
     (
         "shift",
         "shift: linear (one matrix shifts all codes), relative (no logit changes), or "
-        "how far off: in parts of the code if it is added to tokens, else in logits",
+        "how far off: relative to the spread of codes that are added, else in logits",
     ),
     ("added", "added: norm of what is added to a token, relative to that of the token"),
     ("scheme", "L: training length; scores in bits per byte"),

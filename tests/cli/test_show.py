@@ -44,6 +44,12 @@ def test_the_numbers_are_those_of_the_formula(posenc) -> None:
             assert row[str(2 * pair + 1)] == pytest.approx(math.cos(angle), rel=1e-12)
 
 
+def test_initial_values_of_trained_parameters_are_named(posenc) -> None:
+    whole = posenc("show", "learned", "sinusoidal", "--positions", "2").stdout
+    assert whole.startswith("learned, before training: 2 positions by 32 channels")
+    assert "\nsinusoidal: 2 positions by 32 channels" in whole
+
+
 def test_options_of_a_scheme_are_taken(posenc) -> None:
     size = ("--positions", "3", "--width", "2", "--format", "csv")
     text = posenc("show", "integer:normalised=false", *size).stdout

@@ -5,6 +5,7 @@ import textwrap
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.frame import usable
@@ -18,6 +19,7 @@ from posenc_compare.show.plots.style import FAINT, looks, new_figure
 FEW = 13  # colours of a map, for noise takes many bytes
 LETTERS = 28  # of a line above a map
 HIGH = 8.0  # inches of all rows
+PAIRS = 64  # of neighbouring channels that a map has room for
 
 
 @register_plot(
@@ -25,7 +27,7 @@ HIGH = 8.0  # inches of all rows
     order=40,
     caption="The vector that each absolute scheme adds at each position, over its "
     "largest number (max), and the cosine of the codes of two positions; grey where "
-    "there is none.",
+    f"there is none. Of wide codes, {PAIRS} evenly spaced pairs of channels are shown.",
 )
 def draw_codes(records: list[Record]) -> Figure | None:
     """Draw every code by position and channel, and its similarity by two positions."""
@@ -49,7 +51,10 @@ def draw_codes(records: list[Record]) -> Figure | None:
     for i, (group, (left, right)) in enumerate(zip(groups, pairs, strict=False)):
         code = codes[group[0]]
         largest = np.nanmax(np.abs(code))
-        draw_heat(left, code / (largest or 1.0), (few, -1.0, 1.0), square=False)
+        kept = channels_of(code.shape[1])
+        values = code[:, kept] / (largest or 1.0)
+        draw_heat(left, values, (few, -1.0, 1.0), square=False)
+        left.set_xticks(np.arange(0, len(kept), 32) + 0.5, kept[::32])
         draw_heat(right, cosines(code), ("vlag", -1.0, 1.0), square=False)
         title = f"{frames.joined([styles[k].text for k in group])}, max {largest:.3g}"
         left.set_title(textwrap.fill(title, LETTERS), loc="left", fontsize=SMALL)
@@ -65,6 +70,17 @@ def draw_codes(records: list[Record]) -> Figure | None:
     add_bar(figure, pairs[0, 0], "value / largest, or cosine", **place)
     note_seed(figure, [r for r in chosen if "code" in r.arrays], "before training")
     return figure
+
+
+def channels_of(width: int) -> NDArray[np.int64]:
+    """Return the channels that are drawn: all, or evenly spaced pairs of neighbours.
+
+    So no pixel mixes channels, such as a sine and a cosine.
+    """
+    if width <= 2 * PAIRS:
+        return np.arange(width)
+    first = np.linspace(0, width // 2 - 1, PAIRS).round().astype(np.int64) * 2
+    return np.stack([first, first + 1], axis=1).flatten()
 
 
 def cosines(code: Array) -> Array:
