@@ -40,7 +40,7 @@ found = groups.agg(["mean", half_width]).reset_index()
 found["predictor"] = [predictor[scheme] for scheme in found["scheme"]]
 
 absolute = (found["family"] == "absolute").astype(float)
-test = correlation(found["predictor"], found["mean"], absolute, found["family"])
+test = correlation(found["predictor"], found["mean"], absolute)
 assert test is not None
 low, high = test.over_schemes
 print(f"rho {test.rho:.2f}, 95% over schemes {low:.2f} to {high:.2f}")

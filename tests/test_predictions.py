@@ -164,10 +164,10 @@ def test_every_format_has_all_outcomes(posenc: Command, run: Path) -> None:
     done = posenc("table", run, "--predict")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("Spearman's correlation over schemes") == 3
-    assert done.stdout.count("n/a: fewer than 6 schemes or families") == 3
+    assert done.stdout.count("n/a: fewer than 6 schemes, or all alike") == 3
     latex = posenc("table", run, "--predict", "--format", "tex").stdout
     assert latex.count(r"\begin{tabular}") == 3
-    assert r"95\% over families" in latex
+    assert r"95\% over schemes" in latex
     text = posenc("table", run, "--predict", "--format", "csv").stdout
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 11

@@ -28,11 +28,11 @@ from posenc_compare.stats.correlation import FEWEST as FEWEST
 from posenc_compare.stats.correlation import FEWEST_DRAWN, correlation, holm
 
 ABSOLUTE = "is absolute"
-HEAD = ("quantity", "n", "rho", "95% over schemes", "95% over families")
+HEAD = ("quantity", "n", "rho", "95% over schemes")
 HEAD += (f"given {ABSOLUTE!r}", "p", "p (Holm)")
 COLUMNS = [
     *("outcome", "quantity", "control", "n", "rho", "schemes_low", "schemes_high"),
-    *("families_low", "families_high", "given_absolute", "p", "p_holm"),
+    *("given_absolute", "p", "p_holm"),
 ]
 
 
@@ -127,9 +127,8 @@ def _of_curve(
             quantities.append((f"{heading} {start}", True, first))
         rows = []
         for quantity, control, values in quantities:
-            if one := correlation(values, outcome, absolute, list(families)):
-                ends = (*one.over_schemes, *one.over_families)
-                numbers = (one.n, one.rho, *ends, one.given, one.p)
+            if one := correlation(values, outcome, absolute):
+                numbers = (one.n, one.rho, *one.over_schemes, one.given, one.p)
                 facts = (f"{heading} {name}{setting}", quantity, control, *numbers)
                 rows.append(dict(zip(COLUMNS, facts, strict=False)))
         tested = [math.nan if row["control"] else row["p"] for row in rows]
@@ -140,8 +139,8 @@ def _of_curve(
 def prediction_tables(found: Frame) -> list[Table]:
     """Return a table for every outcome in the frame of `predictions`."""
     tables = []
-    few = f"n/a: fewer than {FEWEST_DRAWN} schemes or families, or all alike"
-    known = found[["schemes_low", "families_low"]].notna().all(axis=None)
+    few = f"n/a: fewer than {FEWEST_DRAWN} schemes, or all alike"
+    known = found["schemes_low"].notna().all()
     for outcome, some in found.groupby("outcome", sort=False):
         rows = [
             [
@@ -149,7 +148,6 @@ def prediction_tables(found: Frame) -> list[Table]:
                 str(row.n),
                 _text(row.rho),
                 _interval(row.schemes_low, row.schemes_high),
-                _interval(row.families_low, row.families_high),
                 _text(row.given_absolute),
                 _text(row.p, ".4f"),
                 _text(row.p_holm, ".4f"),

@@ -1,8 +1,8 @@
 """Does one number of a scheme predict another? Spearman's correlation over schemes.
 
-Bootstraps resample schemes, or whole families of schemes, by weights: a scheme drawn
-twice weighs two. Ranks are taken anew in every draw. Intervals are BCa intervals (Efron
-1987), for percentiles of rank correlations are biased and may leave out the estimate.
+Bootstraps resample schemes by weights: a scheme drawn twice weighs two. Ranks are taken
+anew in every draw. Intervals are BCa intervals (Efron 1987), for percentiles of rank
+correlations are biased and may leave out the estimate.
 """
 
 import functools
@@ -21,7 +21,7 @@ SEED = 0
 FEWEST = 4
 """Schemes below which no correlation is computed."""
 FEWEST_DRAWN = 6
-"""Schemes or families below which there is no bootstrap interval."""
+"""Schemes below which there is no bootstrap interval."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -36,8 +36,6 @@ class Correlation:
         rho: Spearman's correlation; NaN where either is the same for all.
         over_schemes: 95 % interval, schemes resampled; NaN for fewer than
             `FEWEST_DRAWN`.
-        over_families: 95 % interval, families resampled whole; NaN for fewer than
-            `FEWEST_DRAWN`.
         given: partial correlation, given the control.
         p: of a permutation test, two-sided.
     """
@@ -45,14 +43,11 @@ class Correlation:
     n: int
     rho: float
     over_schemes: tuple[float, float]
-    over_families: tuple[float, float]
     given: float
     p: float
 
 
-def correlation(
-    x: ArrayLike, y: ArrayLike, control: ArrayLike, families: ArrayLike
-) -> Correlation | None:
+def correlation(x: ArrayLike, y: ArrayLike, control: ArrayLike) -> Correlation | None:
     """Return what a quantity says of an outcome, over schemes.
 
     Args:
@@ -60,7 +55,6 @@ def correlation(
             alone distinguishes are ties.
         y: the outcome of every scheme, likewise.
         control: a number of every scheme that could explain both.
-        families: the name of every scheme's family.
 
     Returns:
         It, or None for fewer than `FEWEST` schemes that have both.
@@ -72,32 +66,28 @@ def correlation(
         return None
     x, y = x[known], y[known]
     z = np.asarray(control, dtype=np.float64)[known]
-    names, family = np.unique(np.asarray(families)[known], return_inverse=True)
     once = np.ones((1, n))
-    k = len(names)
-    schemes, blocks, orders = _draws(n, k)
+    draws, orders = _draws(n)
     return Correlation(
         n,
         float(spearman(x, y, once)[0]),
-        _interval(x, y, schemes, np.arange(n)),
-        _interval(x, y, blocks, family),
+        _interval(x, y, draws),
         _partial(x, y, z, once),
         _permutation_p(x, y, orders),
     )
 
 
 @functools.lru_cache(maxsize=8)
-def _draws(n: int, k: int) -> tuple[Counts, Counts, Counts]:
-    """Return how often each scheme and family is drawn, and permutations of schemes.
+def _draws(n: int) -> tuple[Counts, Counts]:
+    """Return how often each scheme is drawn, and permutations of schemes.
 
     Returns:
-        `(draws, n)`, `(draws, k)` and `(permutations, n)`, the same at every call.
+        `(draws, n)` and `(permutations, n)`, the same at every call.
     """
     rng = np.random.default_rng(SEED)
-    schemes = rng.multinomial(n, np.full(n, 1 / n), DRAWS)
-    families = rng.multinomial(k, np.full(k, 1 / k), DRAWS)
+    draws = rng.multinomial(n, np.full(n, 1 / n), DRAWS)
     orders = rng.permuted(np.tile(np.arange(n), (PERMUTATIONS, 1)), axis=1)
-    return schemes, families, orders
+    return draws, orders
 
 
 def spearman(x: Floats, y: Floats, weights: ArrayLike) -> Floats:
@@ -140,22 +130,18 @@ def _centred_ranks(values: Floats, weights: Floats) -> Floats:
     )
 
 
-def _interval(
-    x: Floats, y: Floats, draws: Counts, group: NDArray[np.intp]
-) -> tuple[float, float]:
-    """Return the BCa interval of a correlation; NaN for too few groups.
+def _interval(x: Floats, y: Floats, draws: Counts) -> tuple[float, float]:
+    """Return the BCa interval of a correlation; NaN for too few schemes.
 
     Args:
         x: `(schemes,)`.
         y: `(schemes,)`.
-        draws: `(draws, groups)`, how often each group of schemes is drawn.
-        group: `(schemes,)` of each scheme.
+        draws: `(draws, schemes)`, how often each scheme is drawn.
     """
-    groups = draws.shape[1]
-    if groups < FEWEST_DRAWN:
+    if len(x) < FEWEST_DRAWN:
         return (np.nan, np.nan)
-    without = spearman(x, y, 1 - np.eye(groups)[:, group])  # each group in turn
-    found = spearman(x, y, draws[:, group])
+    without = spearman(x, y, 1 - np.eye(len(x)))  # each scheme in turn
+    found = spearman(x, y, draws)
     rho, found = spearman(x, y, np.ones((1, len(x)))), found[np.isfinite(found)]
     if not (len(found) and np.isfinite([*rho, *without]).all()):
         return (np.nan, np.nan)

@@ -15,7 +15,6 @@ RNG = np.random.default_rng(0)
 X = RNG.integers(0, 6, size=20).astype(float)  # with ties
 Y = X + 4 * RNG.normal(size=20)
 Z = (np.arange(20) % 3 == 0).astype(float)
-FAMILIES = [f"family {i % 4}" for i in range(20)]
 
 
 def test_a_weight_is_a_copy() -> None:
@@ -44,7 +43,7 @@ OTHER = NEAR + 2.5 * np.random.default_rng(5).normal(size=12)
 def test_intervals_agree_with_scipy(
     x: NDArray[np.float64], y: NDArray[np.float64]
 ) -> None:
-    found = correlation(x, y, Z[: len(x)], FAMILIES[: len(x)])
+    found = correlation(x, y, Z[: len(x)])
     assert found is not None
     low, high = stats.bootstrap(
         (x, y),
@@ -59,12 +58,12 @@ def test_intervals_agree_with_scipy(
 
 
 def test_the_partial_correlation_is_that_of_what_the_control_leaves() -> None:
-    found = correlation(X, Y, Z, FAMILIES)
+    found = correlation(X, Y, Z)
     assert found is not None
     x, y, z = (stats.rankdata(values) for values in (X, Y, Z))
     left = [v - np.polyval(np.polyfit(z, v, 1), z) for v in (x, y)]
     assert found.given == pytest.approx(np.corrcoef(*left)[0, 1])
-    itself = correlation(Z, Y, Z, FAMILIES)
+    itself = correlation(Z, Y, Z)
     assert itself is not None
     assert np.isnan(itself.given)
 
@@ -72,7 +71,7 @@ def test_the_partial_correlation_is_that_of_what_the_control_leaves() -> None:
 def test_rounding_predicts_nothing_and_is_predicted_by_nothing() -> None:
     noise, rise = np.linspace(1e-16, 1e-14, 20), np.arange(20.0)
     for x, y in ((noise, rise), (rise, noise)):
-        found = correlation(x, y, Z, FAMILIES)
+        found = correlation(x, y, Z)
         assert found is not None
         assert np.isnan([found.rho, found.p, *found.over_schemes]).all()
 
@@ -80,51 +79,37 @@ def test_rounding_predicts_nothing_and_is_predicted_by_nothing() -> None:
 def test_numbers_that_rounding_alone_distinguishes_are_ties() -> None:
     rounding = 2.2e-16 * RNG.permutation(12)
     x = np.where(np.arange(12) < 6, 1.0, 3.0)
-    kinds = ["a"] * 12
     for values in (x, x + rounding):
-        found = correlation(values, NEAR, np.zeros(12), kinds)
+        found = correlation(values, NEAR, np.zeros(12))
         assert found is not None
         assert found.rho == pytest.approx(stats.spearmanr(x, NEAR)[0])
     sizes = 10.0 ** -np.arange(12)  # all apart, though most are small beside the first
     sizes[9:] = (0.0, 1e-10, 2e-10)  # nothing
-    found = correlation(sizes, NEAR, np.zeros(12), kinds)
+    found = correlation(sizes, NEAR, np.zeros(12))
     assert found is not None
     assert found.rho == pytest.approx(
         stats.spearmanr(np.minimum(np.arange(12), 9), -NEAR)[0]
     )
-    alike = correlation(1.0 + rounding, NEAR, np.zeros(12), kinds)
+    alike = correlation(1.0 + rounding, NEAR, np.zeros(12))
     assert alike is not None
     assert math.isnan(alike.rho)
     assert math.isnan(alike.p)
 
 
 def test_no_draw_is_better_than_the_same_order() -> None:
-    found = correlation(np.arange(20.0), np.arange(20.0), Z, FAMILIES)
+    found = correlation(np.arange(20.0), np.arange(20.0), Z)
     assert found is not None
     assert found.over_schemes == pytest.approx((1, 1))
     assert found.p == 1 / 10_000  # the observed order is one of all
 
 
-def test_families_are_drawn_whole() -> None:
-    # Copies of six schemes as families: the draws are those of the six.
-    x, y = X[:6], Y[:6]
-    alone = correlation(x, y, Z[:6], FAMILIES[:6])
-    copied = [np.repeat(one, 3) for one in (x, y, Z[:6], np.arange(6))]
-    found = correlation(*copied)
-    assert alone is not None
-    assert found is not None
-    assert found.over_families == pytest.approx(alone.over_schemes, abs=0.05)
-    assert found.over_schemes[0] > found.over_families[0]
-
-
 def test_fewer_than_six_have_no_interval() -> None:
-    few = correlation(X[:5], Y[:5], Z[:5], FAMILIES[:5])
+    few = correlation(X[:5], Y[:5], Z[:5])
     assert few is not None
-    assert np.isnan([*few.over_schemes, *few.over_families]).all()
-    found = correlation(X[:6], Y[:6], Z[:6], FAMILIES[:6])
+    assert np.isnan(few.over_schemes).all()
+    found = correlation(X[:6], Y[:6], Z[:6])
     assert found is not None
     assert np.isfinite(found.over_schemes).all()
-    assert np.isnan(found.over_families).all()  # of four families
 
 
 def test_holm_multiplies_by_the_tests_that_are_left() -> None:
@@ -146,10 +131,10 @@ def every_permutation(x: np.ndarray, y: np.ndarray) -> float:
 
 @pytest.mark.parametrize("y", [[2, 1, 3, 5, 4], [3, 1, 4, 2, 5], [1, 2, 3, 4, 5]])
 def test_p_counts_both_signs(y: list[float]) -> None:
-    x, z, families = np.arange(5.0), np.array([0, 1, 0, 0, 1.0]), [*"abcde"]
+    x, z = np.arange(5.0), np.array([0, 1, 0, 0, 1.0])
     expected = every_permutation(x, np.array(y, float))
     for sign in (1, -1):
-        found = correlation(sign * x, y, z, families)
+        found = correlation(sign * x, y, z)
         assert found is not None
         # Three standard errors of 9999 draws, and the observed order itself.
         error = 3 * math.sqrt(expected * (1 - expected) / 9999) + 1e-4
@@ -157,23 +142,22 @@ def test_p_counts_both_signs(y: list[float]) -> None:
 
 
 @pytest.mark.parametrize("side", ["x", "y"])
-def test_a_missing_number_takes_its_control_and_family_along(side: str) -> None:
+def test_a_missing_number_takes_its_control_along(side: str) -> None:
     x, y = RNG.normal(size=(2, 9))
     z = np.array([1.0, 0, 0, 1, 1, 0, 1, 0, 0])
-    families = np.array([*"aabbbccca"])
     known = np.arange(9) != 4
-    whole = correlation(x[known], y[known], z[known], families[known])
+    whole = correlation(x[known], y[known], z[known])
     {"x": x, "y": y}[side][4] = np.nan
-    found = correlation(x, y, z, families)
+    found = correlation(x, y, z)
     assert found is not None
     assert whole is not None
     assert astuple(found) == astuple(whole)
 
 
 def test_fewer_schemes_than_the_fewest_have_no_correlation() -> None:
-    x, families = np.arange(float(FEWEST)), ["a"] * FEWEST
+    x = np.arange(float(FEWEST))
     z = np.array([0.0, 1, 1, 0])
-    found = correlation(x, x**2, z, families)
+    found = correlation(x, x**2, z)
     assert found is not None
     assert (found.n, found.rho) == (FEWEST, pytest.approx(1))
-    assert correlation(x[1:], x[1:], z[1:], families[1:]) is None
+    assert correlation(x[1:], x[1:], z[1:]) is None
