@@ -90,6 +90,7 @@ def print_markdown(text: str) -> None:
     from rich.markdown import Markdown
 
     links = "\n".join(re.findall(r"^\[.+?\]: .+$", page(), re.MULTILINE))
+    text = re.sub(r"\]\((?=[\w-]+\.md)", "](docs/", text)  # pages beside this one
     console = Console(highlight=False)
     console.print(Markdown(f"{text}\n\n{links}", hyperlinks=False))
     console.print()
