@@ -150,7 +150,7 @@ def test_titles_count_the_cells_seeds_and_documents_behind_them(show: Show) -> N
     made.append(record("b", "cost", corpus_sha256="1", status="lost"))
     curves, costs, probes, rest = show(made)
     assert curves.title.endswith("2 seeds; 2 of 3 cells ok, 1 failed)")
-    assert costs.title.endswith("2 seeds; 0 of 1 cells ok, 1 lost)")
+    assert costs.title.endswith("(1 seed; 0 of 1 cells ok, 1 lost)")
     assert probes.title.endswith("0 of 2 cells ok, 1 lost, 1 unsupported)")
     assert rest.title.endswith("(2 of 6 cells ok, 1 failed, 2 lost, 1 unsupported)")
     grids = [record(k, width=16, grid=g) for k, g in (("a", "4x4"), ("b", "2x8"))]

@@ -345,7 +345,7 @@ def layout(
         for row, label in zip(cells, labels, strict=True):
             shown = label in own
             row.append(frame.cell_of(own[label], label in top) if shown else Cell())
-    seeds = len({record.spec.seed for record in records})
+    seeds = len({record.spec.seed for record in behind})
     notes = [sizes_untrained(behind), _spread(seeds, columns), coverage(behind)]
     return Table(
         title,
