@@ -17,7 +17,9 @@ from support.records import curve, fact, record, row, stored, windowed
 from support.shown import Show, Shown, shown_in
 
 from posenc_compare.settings.canonical import spec_key
+from posenc_compare.show.tables import PAIRED
 from posenc_compare.stats.correlation import Correlation, correlation, holm
+from posenc_compare.stats.documents import crossed_half_width
 from posenc_compare.stats.pairs import adjusted_p, adjusted_p_of
 
 RNG = np.random.default_rng(0)
@@ -222,6 +224,34 @@ def test_windows_belong_to_points_by_their_length_and_to_no_case(show: Show) -> 
     assert table.rows["a + read"] == [cell([5, 6, 7])] * 3
     (several,) = show([*made, *trained("b", [1.0, 2.0], [1.0, 2.0])])
     assert "documents" not in several.title
+
+
+def test_a_difference_has_an_interval_over_documents(
+    posenc: Command, tmp_path: Path
+) -> None:
+    owners, scores = [0, 0, 0, 1, 1, 1], 3 + RNG.normal(size=(2, 6, 2, 6))
+    one, other = (windowed(*x, owners) for x in zip("ab", scores, strict=True))
+    folder = stored(tmp_path / "run", [*one, *other])
+    done = posenc("table", folder, "--baseline", "a", "--format", "json")
+    found = {row["column"]: row for row in json.loads(done.stdout)}
+    for place, x in enumerate(("8", "16")):
+        gaps = scores[1, :, place] - scores[0, :, place]
+        wanted = crossed_half_width(gaps, owners)
+        assert found[x]["over_documents"] == pytest.approx(wanted, rel=1e-3)
+        assert found[x]["half_width"] == pytest.approx(half([*gaps.mean(1)]), rel=1e-3)
+
+
+def test_a_line_says_that_tests_pair_seeds_on_the_same_documents(show: Show) -> None:
+    scores = 3 + RNG.normal(size=(6, 2, 6))
+    made = [
+        one
+        for label in "ab"
+        for one in windowed(label, scores + (label == "b"), [0, 0, 0, 1, 1, 1])
+    ]
+    (table,) = show(made)
+    assert PAIRED in table.lines
+    (table,) = show([*trained("a", *[[1.0]] * 6), *trained("b", *[[2.0]] * 6)])
+    assert PAIRED not in table.lines
 
 
 def test_as_trained_is_the_network_without_a_case(show: Show) -> None:

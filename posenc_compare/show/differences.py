@@ -187,7 +187,8 @@ def _cells(
             margin = ALIKE if quantity.unit == "bits per byte" else math.nan
             whole = frame.is_count(one.mean, quantity.unit)
             cell = one.cell(quantity.better, margin=margin)
-            found[label] = replace(cell, whole=whole)
+            width = frame.less(means[label], means[baseline]).over_documents
+            found[label] = replace(cell, whole=whole, over_documents=width)
             if quantity.name in frame.STEPPED:
                 ends = float(one.values.min()), float(one.values.max())
                 found[label] = replace(found[label], half_width=math.nan, ends=ends)

@@ -45,6 +45,7 @@ class Cell:
     note: str = ""  # notes of the seeds; where there is no number, why
     rounding: bool = False  # whether the number is 0 but for rounding, in all seeds
     best: bool = False
+    over_documents: float = math.nan  # half width over seeds and documents, if known
     ends: tuple[float, float] | None = None  # the range, of numbers with few values
     wins: int | None = None  # of a difference: how many seeds are better
     p: float = math.nan  # of a difference

@@ -48,6 +48,7 @@ PLACE = ["scheme", "family", "measure", "task", "quantity", "case", "x"]
 LONG = [*PLACE, "seed", "value", "unit", "note", "status", "record"]
 SUMMARY = [*PLACE, "unit", "mean", "half_width", "n", "note", "records"]
 MEANS = [*SUMMARY, "source", "settings", "repeatable", "values", "documents"]
+MEANS += ["windows", "over_documents"]
 BESIDE = ["source", "settings", "kind", "repeatable", "windows"]  # of rows
 
 
@@ -89,8 +90,9 @@ class Numbers(list[Record]):
         A record without a result has a row with the reason and no values. Beside the
         columns of `summary` there are `source`, the paper of the scheme; `settings`
         that distinguish the label from others; `values` by seed; `documents` that the
-        interval covers besides seeds. In `records` are keys. A half width is NaN for
-        one seed or none.
+        interval covers besides seeds; `windows`, the scores of the windows by seed, and
+        their documents; `over_documents`, the half width over seeds and documents if it
+        is known. In `records` are keys. A half width is NaN for one seed or none.
         """
         rows = self.rows.sort_values("seed", kind="stable")  # for the last digit
         groups = rows.groupby([*PLACE, "unit", "kind"], dropna=False).ngroup()
@@ -156,6 +158,7 @@ def cell_table(tables: Iterable[Table]) -> Frame:
             "column": name,
             "value": cell.mean,
             "half_width": cell.half_width,
+            "over_documents": cell.over_documents,
             "lowest": cell.ends[0] if cell.ends else math.nan,
             "highest": cell.ends[1] if cell.ends else math.nan,
             "seeds": cell.n,
@@ -221,15 +224,21 @@ def is_count(mean: float, unit: str) -> bool:
 
 def with_values(mean: Mean, values: dict[int, float], **changes: Any) -> Mean:
     """Return the mean of other values, with their interval over seeds."""
-    return mean._replace(**_of_values(values), documents=0, **changes)
+    plain = {"documents": 0, "windows": None, "over_documents": math.nan}
+    return mean._replace(**_of_values(values), **plain | changes)
 
 
 def less(one: Mean, other: Mean) -> Mean:
     """Return the mean of one number less another, over the seeds that both have."""
     both = [seed for seed in one.values if seed in other.values]
-    return with_values(
-        one, {seed: one.values[seed] - other.values[seed] for seed in both}
-    )
+    found = {seed: one.values[seed] - other.values[seed] for seed in both}
+    width = math.nan
+    if both and one.windows and other.windows:
+        (own, documents), (theirs, same) = one.windows, other.windows
+        if np.array_equal(documents, same):
+            scores = [own[seed] - theirs[seed] for seed in both]
+            width = crossed_half_width(scores, documents)
+    return with_values(one, found, over_documents=width)
 
 
 def values_of(means: Iterable[Mean]) -> Floats:
@@ -253,6 +262,7 @@ def cell_of(mean: Mean, best: bool = False) -> Cell:
         mean.note,
         rounding=any(values) and not rounded_away(values).any(),
         best=best,
+        over_documents=mean.over_documents,
         ends=(min(values), max(values)) if stepped else None,
         whole=is_count(mean.mean, mean.unit),
     )
@@ -287,12 +297,16 @@ def _mean(rows: list[Any]) -> dict[str, object]:
     """Return the mean of a number of one scheme, given by seed."""
     known = [row for row in rows if not math.isnan(row.value)]
     found = _of_values({row.seed: row.value for row in known})
+    windows, width = None, math.nan
     if documents := _documents([row.windows for row in known]):
-        scores = np.array([row.windows[0] for row in known])
-        found["half_width"] = crossed_half_width(scores, known[0].windows[1])
+        windows = {row.seed: row.windows[0] for row in known}, known[0].windows[1]
+        width = crossed_half_width([*windows[0].values()], windows[1])
+        found["half_width"] = width
     return {
         **rows[0]._asdict(),
         **found,
+        "windows": windows,
+        "over_documents": width,
         "documents": documents,
         "note": joined(row.note for row in rows),
         "records": tuple(row.record for row in rows),

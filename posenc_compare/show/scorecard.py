@@ -60,7 +60,7 @@ LINES = (
 )
 LEADING = (
     "*: no other scheme is significantly better (max-T test of all others against this "
-    f"one, level {ALPHA}); schemes with * need not be equal"
+    f"one, level {ALPHA}); a wide spread over seeds can hide a difference"
 )
 Found = dict[tuple[str, str, str], list[Mean]]
 """Means of one scheme by measure, quantity and case, along the curve."""
@@ -84,7 +84,8 @@ class Card(NamedTuple):
         if own is None or not text:
             return text
         note = "*" if text.endswith("*") else ""
-        return Cell(own.mean, own.half_width, own.n, note, text=text)
+        widths = {"half_width": own.half_width, "over_documents": own.over_documents}
+        return Cell(own.mean, n=own.n, note=note, text=text, **widths)
 
 
 def scorecard(numbers: Numbers) -> Table | None:

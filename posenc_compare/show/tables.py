@@ -44,6 +44,7 @@ from posenc_compare.validate import check_folder, write_file
 
 COLUMNS = 4  # quantities side by side in one displayed table
 ACROSS = (AREA, "mastered_length")  # quantities that lie side by side, by task
+PAIRED = "± covers documents too; tests pair seeds on the same documents"
 ARROWS = {"lower": " ↓", "higher": " ↑", "neither": ""}
 # By kind of setting, in the order of display.
 TITLES = {
@@ -334,6 +335,8 @@ def layout(
         for place, column in enumerate(columns, 1)
         if column.better != "neither" and (some := (*ranking.floor_lines(column),))
     }
+    if orders and any(mean.documents for c in columns for mean in c.means.values()):
+        lines.append(PAIRED)
     noted = {label for label, mean in means if has_note(mean.note, ONE_LAYER)}
     one_layer = [label for label in labels if label in noted]
     if one_layer:
