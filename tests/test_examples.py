@@ -219,12 +219,20 @@ def test_counting_after_a_first_token_can_be_trained(registered) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_preregistered_test_has_the_outcome_of_the_log(tmp_path: Path) -> None:
+def test_the_preregistered_test_has_the_outcome_of_the_findings(tmp_path: Path) -> None:
     figure = tmp_path / "figure.png"
     shown = run_here("preregistered.py", str(figure))
-    assert shown.startswith("rho 0.53, 95% over schemes 0.11 to 0.82\np 0.029 ")
+    assert shown.startswith("rho 0.53, 95% over schemes 0.11 to 0.82\np 0.028 ")
     assert re.search(r"^randomized_distance +0.000 +1.403$", shown, re.MULTILINE)
     assert figure.stat().st_size > 10_000
+
+
+def test_a_gray_code_flips_one_bit_at_a_time(registered) -> None:
+    registered(EXAMPLES / "gray_code.py")
+    places = torch.arange(32)
+    code = create("gray", model_dim=5, length=32).embed(torch.zeros(32, 5), places)
+    assert len(code.unique(dim=0)) == 32
+    assert (code[1:] - code[:-1]).abs().sum(dim=1).eq(1).all()
 
 
 def test_fire_has_three_readings_beyond_its_length(registered) -> None:
