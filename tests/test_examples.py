@@ -230,7 +230,9 @@ def test_the_preregistered_test_has_the_outcome_of_the_findings(tmp_path: Path) 
 def test_a_gray_code_flips_one_bit_at_a_time(registered) -> None:
     registered(EXAMPLES / "gray_code.py")
     places = torch.arange(32)
-    code = create("gray", model_dim=5, length=32).embed(torch.zeros(32, 5), places)
+    code = create("gray", model_dim=5, heads=1, length=32).embed(
+        torch.zeros(32, 5), places
+    )
     assert len(code.unique(dim=0)) == 32
     assert (code[1:] - code[:-1]).abs().sum(dim=1).eq(1).all()
 

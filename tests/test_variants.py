@@ -163,6 +163,7 @@ def test_create_takes_a_label_and_options_before_those_of_the_label() -> None:
         ({"heads": "4"}, "geometry: heads must be a whole number of at least 1, got "),
         ({"head_dim": 2.5}, r"geometry: head_dim must be .*, got 2\.5"),
         ({"length": 0}, "geometry: length must be .*, got 0"),
+        ({"model_dim": 5}, "geometry: model_dim must be at least heads, got 5 and 8"),
     ],
 )
 def test_create_refuses_sizes(sizes: dict[str, Any], message: str) -> None:

@@ -96,6 +96,11 @@ class Geometry:
 
     def __post_init__(self) -> None:
         self._check("model_dim", "heads", "length")
+        if self.head_dim == 0 and self.model_dim < self.heads:
+            raise ConfigError(
+                f"geometry: model_dim must be at least heads, got {self.model_dim} and "
+                f"{self.heads}; heads=1 or a head_dim would work"
+            )
         if self.head_dim == 0:
             object.__setattr__(self, "head_dim", self.model_dim // self.heads)
         self._check("head_dim", "layers")
