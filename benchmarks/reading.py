@@ -18,7 +18,7 @@ LENGTH, TEXTS, ROUNDS = 2048, 8, 5
 def reading(name: str) -> Run:
     """Return what reads the texts by a scheme, in one batch."""
     model, positions = made(name, LENGTH), torch.arange(LENGTH)
-    tokens = text(LENGTH).expand(TEXTS, -1)
+    tokens = torch.cat([text(LENGTH).roll(place) for place in range(TEXTS)])
     return lambda: model(tokens, positions)
 
 
