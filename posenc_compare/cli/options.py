@@ -108,7 +108,7 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
         list[str],
         "Settings",
         "A setting; repeat the option, or separate pairs with commas. "
-        "For a list, run `posenc-compare describe settings`.",
+        "`posenc-compare describe settings` lists all.",
     ),
     "out": (Path, "Output", "Folder for records, tables and plots."),
     "format": (Format, "Output", "Format of stdout."),
