@@ -230,6 +230,21 @@ def test_texts_of_a_large_batch_go_one_by_one(
     torch.testing.assert_close(*outs, rtol=0, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_a_large_batch_inside_vmap_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "QUERIES", 8)
+    scheme = make("deberta")
+    q, k, v = normal(3, 2, 3, HEADS, 20, WIDTH)
+
+    def one(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q, k, v, scheme=scheme, positions=torch.arange(20))
+
+    with torch.no_grad():
+        wanted = torch.stack([one(*each) for each in zip(q, k, v, strict=True)])
+        monkeypatch.setattr(request, "LARGE", 1)
+        torch.testing.assert_close(torch.vmap(one)(q, k, v), wanted)
+
+
 @pytest.mark.parametrize("name", ["dape", "fox"])  # written out plainly, as a mask
 def test_the_blocks_of_a_large_batch_are_those_of_one_text(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from posenc_compare.attention.cache import has_memory
 from posenc_compare.attention.plan import Plan, repeat_heads
 from posenc_compare.errors import HookError, ShapeError
 from posenc_compare.schemes.contract import ask, ask_offsets, ask_scale, check_returned
@@ -170,8 +171,9 @@ class Request:
     @property
     def is_large(self) -> bool:
         """Return whether a CPU computes the texts of this block faster one by one."""
-        alone = self.q.is_cpu and not torch.is_grad_enabled()
-        alone = alone and not torch.compiler.is_compiling() and self.call.drawn is None
+        alone = has_memory(self.q) and self.q.is_cpu and self.call.drawn is None
+        alone = alone and not torch.is_grad_enabled()
+        alone = alone and not torch.compiler.is_compiling()
         pairs = math.prod(self.q.shape[:3]) * self.k.shape[2]
         return alone and len(self.q) > 1 and pairs >= LARGE
 
