@@ -650,6 +650,49 @@ def test_rows_of_a_small_copy_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(words in one.compares for one in hf.check(model_of(LLAMA)))
 
 
+LLAMA4 = {"moe_layers": [], "num_local_experts": 2, "intermediate_size_mlp": 64}
+TWICE = {"max_position_embeddings": 128}
+NOT_LONG = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "checks"),
+    [
+        ("CLIPTextModel", {}, {"packed"}),
+        ("XLMWithLMHeadModel", {}, {"causal"}),
+        ("Llama4ForCausalLM", {**LLAMA4, "attention_chunk_size": 16}, {"packed"}),
+        ("LlamaForCausalLM", {"rope_parameters": NOT_LONG}, {"offset", "padded"}),
+        ("LongformerModel", {"attention_window": 8, **TWICE}, {"packed"}),
+    ],
+)
+def test_what_its_class_does_not_do_is_not_asked_of_a_model(
+    kind: str, more: dict[str, Any], checks: set[str]
+) -> None:
+    found = hf.check(model_of(kind, **{"max_position_embeddings": 64, **more}), 64)
+    assert not [one for one in found if one.state == "failed"]
+    said = f"nor does {kind} of transformers"
+    assert {one.check for one in found if one.reason == said} >= checks
+
+
+@pytest.mark.parametrize(
+    "kind", ["BertForNextSentencePrediction", "BertForPreTraining"]
+)
+def test_outputs_that_are_not_of_tokens_are_refused(kind: str) -> None:
+    model = model_of(kind)
+    with pytest.raises(ConfigError, match=r"states \(row, token, channel\), got") as e:
+        hf.check(model)
+    assert kind in str(e.value)
+
+
+def compiled() -> Any:
+    return torch.compile(model_of(LLAMA), backend="eager")
+
+
+def test_a_wrapped_model_is_checked_inside() -> None:
+    inside = mock.Mock(get_base_model=compiled)  # as a model of PEFT
+    assert {*states(inside).values()} == {"passed"}
+
+
 def test_what_cannot_be_checked_is_refused_in_one_line() -> None:
     with pytest.raises(ConfigError, match="must be a module with a configuration"):
         hf.check("llama")
@@ -660,6 +703,8 @@ def test_what_cannot_be_checked_is_refused_in_one_line() -> None:
     model = model_of(LLAMA)
     with pytest.raises(ConfigError, match="tokens must be at least 8, got 4"):
         hf.check(model, 4)
+    with pytest.raises(ConfigError, match="return_dict of the configuration must be"):
+        hf.check(model_of(LLAMA, return_dict=False))
     with hf.apply(model, "alibi"), pytest.raises(ConfigError, match="without a scheme"):
         hf.check(model)
 

@@ -19,6 +19,7 @@ from transformers import Cache, PreTrainedModel, StaticCache
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.candidates import config_length, length_limits
 from posenc_compare.hf.measure import evaluating, layers_of
+from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.states import CACHES, cache_name
 
 LEAST = 8  # tokens that can be cut in half, and in quarters
@@ -90,6 +91,8 @@ class Reader:
         self.counted = torch.arange(tokens, device=device).expand(2, -1)
         self.arguments -= self._set_by_model()
         self.full = self.read(self.ids)
+        if self.full.shape[:-1] != self.ids.shape:
+            raise no_outputs(f"{tuple(self.full.shape)} of {type(model).__name__}")
         if self._ignores_ids():
             self.arguments.discard("position_ids")
 
@@ -262,8 +265,10 @@ def _real(r: Reader, ids: Tensor, made: Tensor, real: slice) -> tuple[Tensor, Te
     return made[:, real], torch.cat([r.full[:1], r.read(ids[1:])[:, real]])
 
 
-def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
+def _packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
     """Read two documents in one row, separated by a mask or by position ids alone."""
+    if by_ids and not r.causal:
+        raise NotApplicableError("an encoder: a mask alone separates documents")
     ids, rest = r.ids[:1], r.tokens - r.half
     window = getattr(r.config, "sliding_window", None)
     if not by_ids and window and window < rest:
@@ -313,7 +318,11 @@ READINGS: dict[str, tuple[str, Reading]] = {
     "padded cached": ("padding on the left, parts with a cache", _padded_cached),
     "packed": (
         "two documents in one row, mask of blocks",
-        partial(packed, by_ids=False),
+        partial(_packed, by_ids=False),
+    ),
+    "packed by ids": (
+        "two documents in one row, position ids restart",
+        partial(_packed, by_ids=True),
     ),
     "alone": ("each row of the batch alone", _alone),
     "position ids": ("position_ids stated", _position_ids),
@@ -391,9 +400,19 @@ def check_applied(model: PreTrainedModel, tokens: int) -> dict[str, float]:
     return found
 
 
+def no_outputs(name: str) -> UnsupportedModelError:
+    """Return the error of a model whose outputs are not of tokens."""
+    return UnsupportedModelError(
+        f"model must return logits or states (row, token, channel), got {name}; its "
+        f"class for a language model, with return_dict=True, would work"
+    )
+
+
 def outputs(out: Any) -> Tensor:
     """Return logits, or else the states of the last layer."""
     if not isinstance(out, Tensor):
-        logits = getattr(out, "logits", None)
-        out = out.last_hidden_state if logits is None else logits
+        logits, name = getattr(out, "logits", None), type(out).__name__
+        out = getattr(out, "last_hidden_state", None) if logits is None else logits
+        if out is None:
+            raise no_outputs(name)
     return out if out.dtype == torch.float64 else out.float()

@@ -8,6 +8,7 @@ small.
 import copy
 import importlib.util
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -30,10 +31,9 @@ from posenc_compare.hf.readings import (
     Compared,
     NotApplicableError,
     Reader,
+    Reading,
     apart,
     compared,
-    mixes,
-    packed,
 )
 from posenc_compare.hf.tiny import MOST, in_double, tiny
 
@@ -105,6 +105,26 @@ class Stated:
             ) from error
         return Reader(self.stock, self.tokens, self.causal)
 
+    def excuses(self, read: Reading) -> bool:
+        """Return whether the class of transformers fails in a reading too."""
+        try:
+            peer = self._peer
+        except Exception:  # there is no such class, or it reads no texts
+            return False
+        try:
+            return not apart(*read(peer)) <= peer.bound
+        except NotApplicableError:
+            return False
+        except Exception:  # as the model may have raised
+            return True
+
+    @cached_property
+    def _peer(self) -> Reader:
+        """Return a reader of the class of transformers, with any weights."""
+        with suppress(NotApplicableError):
+            return self.same
+        return Reader(self.stock, self.tokens, self.causal)
+
     @cached_property
     def rotations(self) -> list[Rotation]:
         """Return what the layers of the copy do to queries and keys."""
@@ -158,19 +178,6 @@ def as_released(kind: type) -> type:
 def _transformers(s: Stated) -> Compared:
     made = s.same.full
     return compared(s.reader.full, made, EXACT * float(made.abs().max()))
-
-
-def _packed(s: Stated) -> Compared:
-    r = s.reader
-    if not r.causal:
-        raise NotApplicableError("an encoder: a mask alone separates documents")
-    if mixes(s.own):
-        raise NotApplicableError("has layers other than attention")
-    found = compared(*packed(r, by_ids=True), r.bound)
-    if found[0] > r.bound:
-        if apart(*packed(s.same, by_ids=True)) > s.same.bound:
-            raise NotApplicableError(f"nor does {s.kind.__name__} of transformers")
-    return found
 
 
 def _rotated(s: Stated) -> Compared:
@@ -323,7 +330,6 @@ def _scores(q: Tensor, k: Tensor) -> Tensor:
 # By name: what is compared, and how.
 STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "transformers": ("its class of transformers, same weights", _transformers),
-    "packed by ids": ("two documents in one row, position ids restart", _packed),
     "rotated channels": ("pairs of channels, as in its class", _rotated),
     "frequencies": ("frequencies of its class", _frequencies),
     "factors": ("factor of cosines and sines of its class", _factors),
