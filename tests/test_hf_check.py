@@ -31,6 +31,7 @@ from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
 
 TINY_T5 = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 1, "vocab_size": 32}
 EAGER = {"attn_implementation": "eager"}
+LLAMA, GPT2, BERT = "LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"
 Change = Callable[[Any, dict[str, Any]], None]
 
 
@@ -57,7 +58,7 @@ def planted(
 
     class Planted(kind):  # type: ignore[misc, valid-type]
         @functools.wraps(kind.forward)
-        def forward(self, input_ids: Any, **given: Any) -> Any:
+        def forward(self, input_ids: Any = None, **given: Any) -> Any:
             if change:
                 given["input_ids"] = input_ids
                 change(self, given)
@@ -212,17 +213,68 @@ def without_blocks(_: Any, given: dict[str, Any]) -> None:
         given["attention_mask"] = torch.ones_like(given["input_ids"])
 
 
+def count_of(given: dict[str, Any]) -> int:
+    texts = given.get("inputs_embeds")
+    return (given["input_ids"] if texts is None else texts).shape[1]
+
+
+def restarted_of_embeddings(model: Any, given: dict[str, Any]) -> None:
+    if given.get("inputs_embeds") is not None:
+        given["position_ids"] = torch.arange(count_of(given))[None]
+
+
+def shifted_for_good(model: Any, given: dict[str, Any]) -> None:
+    """Count from the padding of the last text that had a mask."""
+    mask, past = given.get("attention_mask"), past_of(given)
+    if mask is not None and mask.dim() == 2 and not past:
+        model.shift = (mask == 0).sum(dim=1, keepdim=True)
+    if past and given.get("position_ids") is None and hasattr(model, "shift"):
+        counted = past + torch.arange(count_of(given)) - model.shift
+        given["position_ids"] = counted.clamp(min=0)
+
+
+def counted_without_ids(_: Any, given: dict[str, Any]) -> None:
+    if given.get("position_ids") is None:
+        given["position_ids"] = past_of(given) + torch.arange(count_of(given))[None]
+
+
+def alone_at_one(_: Any, given: dict[str, Any]) -> None:
+    if count_of(given) == 1 and not past_of(given):
+        given["position_ids"] = torch.ones((1, 1), dtype=torch.long)
+
+
+def all_real_in_the_room(model: Any, given: dict[str, Any]) -> None:
+    if isinstance(given.get("cache"), transformers.StaticCache):
+        all_real(model, given)
+
+
+def padding_first(_: Any, given: dict[str, Any]) -> None:
+    if past_of(given) and given.get("attention_mask") is not None:
+        given["attention_mask"] = given["attention_mask"].sort(dim=1).values
+
+
+class Counts(transformers.GPT2LMHeadModel):
+    """A model that counts padding while it generates."""
+
+    def prepare_inputs_for_generation(self, *args: Any, **kwargs: Any) -> Any:
+        made = super().prepare_inputs_for_generation(*args, **kwargs)
+        made["position_ids"] = past_of(made) + torch.arange(count_of(made))[None]
+        return made
+
+
 def changed(kind: str, change: Change, **more: Any) -> Callable[[], Any]:
     return lambda: planted(model_of(kind, **more), change=change)
 
 
-def unpacked() -> Any:
+def packed_by(change: Callable[[Tensor], Any]) -> Callable[[], Any]:
+    """Return a maker of a Llama whose mask is made of other position ids."""
     right: Any = vars(llama)["create_causal_mask"]
 
     def masked(**given: Any) -> Any:
-        return right(**{**given, "position_ids": None})
+        ids = given["position_ids"]
+        return right(**{**given, "position_ids": None if ids is None else change(ids)})
 
-    return planted(model_of("LlamaForCausalLM"), llama, create_causal_mask=masked)
+    return lambda: planted(model_of(LLAMA), llama, create_causal_mask=masked)
 
 
 def narrower(*, in_a_cache: bool) -> Callable[[], Any]:
@@ -307,7 +359,7 @@ class DropsIds(transformers.GPT2LMHeadModel):
         return super().forward(input_ids, **given)
 
 
-LLAMA, GPT2, BERT = "LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"
+OPT = {"word_embed_proj_dim": 64, "ffn_dim": 64}
 
 
 class Uncached(llama.LlamaAttention):  # and not called attention
@@ -379,6 +431,14 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
         "cache unknown to layers of another class": renamed,
     },
     "static": {"ids of the room": changed(LLAMA, from_the_room)},
+    "padded static": {"attended": changed(LLAMA, all_real_in_the_room)},
+    "padded between": {"taken for the left": changed(LLAMA, padding_first)},
+    "padded, no ids": {
+        "counted": changed("OPTForCausalLM", counted_without_ids, **OPT),
+    },
+    "cached again": {"shift of another text": changed(LLAMA, shifted_for_good)},
+    "generated": {"counted": lambda: Counts(model_of(GPT2).config).eval()},
+    "embedded": {"ids restarted": changed(LLAMA, restarted_of_embeddings)},
     "padded": {
         "counted": changed(GPT2, counted),
         "position_ids dropped": lambda: DropsIds(model_of(GPT2).config).eval(),
@@ -392,9 +452,15 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
     },
     "offset": {"ids not taken with a cache": changed(GPT2, counted_in_a_cache)},
     "packed": {"documents attend to each other": changed(LLAMA, without_blocks)},
-    "packed by ids": {"positions not passed to the mask": unpacked},
+    "packed by ids": {
+        "positions not passed to the mask": packed_by(lambda _: None),
+        "documents of the first row in all": packed_by(lambda p: p[:1].expand_as(p)),
+    },
     "transformers": {"window off by one": narrower(in_a_cache=False)},
-    "stepwise": {"window off by one": narrower(in_a_cache=True)},
+    "stepwise": {
+        "window off by one": narrower(in_a_cache=True),
+        "a token alone at position 1": changed(GPT2, alone_at_one),
+    },
     "causal": {"next token seen": sees_the_next},
     "alone": {"table indexed by row": by_row},
     "position ids": {"padding_idx not added": without_padding_idx},

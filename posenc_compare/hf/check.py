@@ -23,9 +23,8 @@ from posenc_compare.hf.readings import (
 )
 from posenc_compare.hf.stated import STATEMENTS, Stated
 
-# Which convolutions and states of layers change, as they see padding too.
-MIXED = ("cached", "stepwise", "offset", "static", "padded", "padded right")
-MIXED += ("padded cached", "packed", "packed by ids")
+# Which hold of convolutions and states of layers too, as these see padding.
+OF_ALL = ("causal", "alone", "position ids")
 State = Literal["passed", "failed", "n/a"]
 
 
@@ -148,7 +147,7 @@ def _finding(name: str, reader: Reader, stated: Stated | str) -> Finding:
     found = _outcome(name, compares, partial(_read, reader, read), "failed")
     if found.state != "failed":
         return found
-    if name in MIXED and mixes(reader.model):
+    if name not in OF_ALL and mixes(reader.model):
         return _missing(name, compares, "has layers other than attention")
     if isinstance(stated, Stated) and stated.excuses(read):
         why = f"nor does {stated.kind.__name__} of transformers"
