@@ -180,6 +180,23 @@ def _transformers(s: Stated) -> Compared:
     return compared(s.reader.full, made, EXACT * float(made.abs().max()))
 
 
+def _far(s: Stated) -> Compared:
+    """Compare a text whose positions grow up to the last one, in geometric steps."""
+    r, last = s.reader, config_length(s.config) - 1
+    if r.start is None:
+        raise NotApplicableError(NO_IDS)
+    steps = torch.linspace(0, 1, r.tokens, dtype=torch.float64)
+    places = (r.start - 1 + (last - r.start + 1) ** steps).round().long()
+    ids, given = r.ids[:1], {"position_ids": places[None]}
+    if "attention_mask" in r.arguments:  # else jumps of ids separate documents
+        given["attention_mask"] = torch.ones_like(ids)
+    wanted, made = (one.read(ids, **given) for one in (s.same, r))
+    most, bound, _ = compared(made, wanted, EXACT * float(wanted.abs().max()))
+    wrong = ~((made - wanted).abs().amax(dim=-1)[0] <= bound)
+    first = int(places[int(wrong.int().argmax())])
+    return most, bound, f"first at position {first} of {last}"
+
+
 def _rotated(s: Stated) -> Compared:
     """Compare the pairs of channels of each layer; layers that differ are counted."""
     wrong = [
@@ -336,4 +353,5 @@ STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "scale": ("scores before the softmax, as in its class", _scale),
     "length": ("the last position of the configuration", _length),
     "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),
+    "far": ("its class, at positions up to the last one", _far),
 }
