@@ -9,6 +9,7 @@ import torch
 
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.checkpoint import reason_of
+from posenc_compare.hf.constants import constants
 from posenc_compare.hf.measure import evaluating
 from posenc_compare.hf.places import check_converted
 from posenc_compare.hf.readings import (
@@ -25,6 +26,7 @@ from posenc_compare.hf.stated import STATEMENTS, Stated
 
 # Which hold of convolutions and states of layers too, as these see padding.
 OF_ALL = ("causal", "alone", "position ids")
+CONSTANTS = ("constants", "buffers and factors of its class")
 State = Literal["passed", "failed", "n/a"]
 
 
@@ -76,6 +78,7 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
         reader = _reader(model, tokens, causal)
         stated = _stated(reader)
         found = [_finding(name, reader, stated) for name in READINGS]
+        found.append(_outcome(*CONSTANTS, partial(constants, model), "n/a"))
         if isinstance(stated, str):
             return found + [
                 _missing(n, one[0], stated) for n, one in STATEMENTS.items()

@@ -69,14 +69,7 @@ class Stated:
         # them, which may be so long that they are others.
         self.length = min(LENGTH, config_length(self.config), *limits)
         self.reach = tokens - 1 if limits and tokens > limits[0] else 0
-        abstract = torch.nn.Module.forward
-        kinds = [
-            kind
-            for kind in type(model).__mro__
-            if kind.__module__.startswith(STOCK) and kind.forward is not abstract
-        ]
-        kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
-        self.kind: Any = kind and as_released(kind)
+        self.kind = kind_of(model)
 
     @cached_property
     def reader(self) -> Reader:
@@ -158,6 +151,18 @@ def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
             )
 
 
+def kind_of(model: Any) -> Any:
+    """Return the class of transformers that a model is of, or None."""
+    abstract = torch.nn.Module.forward
+    kinds = [
+        kind
+        for kind in type(model).__mro__
+        if kind.__module__.startswith(STOCK) and kind.forward is not abstract
+    ]
+    kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
+    return kind and as_released(kind)
+
+
 def as_released(kind: type) -> type:
     """Return a class of transformers from a new copy of its module.
 
@@ -217,7 +222,7 @@ def _factors(s: Stated) -> Compared:
             found.append((abs(made / wanted - 1), f"layer {one.layer}: {why}"))
     if not found:
         raise NotApplicableError("no factor can be measured")
-    return _largest(found)
+    return largest(found)
 
 
 def _scale(s: Stated) -> Compared:
@@ -235,7 +240,7 @@ def _scale(s: Stated) -> Compared:
             found.append((abs(factor - 1), why))
     if not found:
         raise NotApplicableError("scores are not those of its class times a factor")
-    return _largest(found)
+    return largest(found)
 
 
 def _pairing(one: Rotation, wanted: Rotation | None = None) -> str:
@@ -254,10 +259,10 @@ def _frequencies(s: Stated) -> Compared:
     if not found:
         why = "no layer rotates the pairs of channels that the configuration states"
         raise NotApplicableError(why)
-    return _largest(found)
+    return largest(found)
 
 
-def _largest(found: list[tuple[float, str]]) -> Compared:
+def largest(found: list[tuple[float, str]]) -> Compared:
     """Return the largest difference, and the words of the first above the bound."""
     why = next((words for off, words in found if not off <= EXACT), "")
     return max(off for off, _ in found), EXACT, why
