@@ -457,6 +457,7 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
         "counted": changed(GPT2, counted),
         "position_ids dropped": lambda: DropsIds(model_of(GPT2).config).eval(),
         "attended": changed(LLAMA, all_real),
+        "attended by eager attention": changed(LLAMA, all_real, **EAGER),
         "positions of the first row in all": changed(LLAMA, of_the_first),
     },
     "padded right": {"attended in an encoder": changed(BERT, all_real)},

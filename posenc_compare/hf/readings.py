@@ -338,7 +338,10 @@ def _embedded(r: Reader) -> tuple[Tensor, Tensor]:
     if "inputs_embeds" not in r.arguments:
         raise NotApplicableError("takes no inputs_embeds")
     states = r.model.get_input_embeddings()(r.ids)
-    made = [r.read(states)]
+    try:
+        made = [r.read(states)]
+    except (AttributeError, TypeError) as error:  # it reads ids all the same
+        raise NotApplicableError("takes no inputs_embeds") from error
     with suppress(NotApplicableError):
         made.append(r.in_parts(states, _parts(r)))
     return torch.cat(made), r.full.repeat(len(made), 1, 1)

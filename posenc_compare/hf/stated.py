@@ -113,10 +113,14 @@ class Stated:
 
     @cached_property
     def _peer(self) -> Reader:
-        """Return a reader of the class of transformers, with any weights."""
+        """Return a reader of the class of transformers in float32, with any weights.
+
+        It rounds as the model does. In float64 its padding may give NaN.
+        """
         with suppress(NotApplicableError):
-            return self.same
-        return Reader(self.stock, self.tokens, self.causal)
+            _ = self.same  # which has the weights of the copy
+        plain = copy.deepcopy(self.stock).float()
+        return Reader(plain, self.tokens, self.causal)
 
     @cached_property
     def rotations(self) -> list[Rotation]:
