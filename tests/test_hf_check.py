@@ -19,6 +19,10 @@ transformers = pytest.importorskip("transformers", minversion="5.24")
 
 from support.language_models import WIDER  # noqa: E402
 from support.shown import refusal  # noqa: E402
+from transformers.integrations.sdpa_attention import (  # noqa: E402
+    sdpa_attention_forward,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: E402
 from transformers.models.gpt_neox import modeling_gpt_neox as neox  # noqa: E402
 from transformers.models.llama import modeling_llama as llama  # noqa: E402
 from transformers.models.mistral import modeling_mistral as mistral  # noqa: E402
@@ -315,6 +319,22 @@ def sees_the_next() -> Any:
     return planted(model, llama, eager_attention_forward=attend)
 
 
+def causal_from_the_left() -> Any:
+    """Return a Llama whose own attention takes the first token for the first key."""
+    right: Any = sdpa_attention_forward
+
+    def attend(
+        module: Any, q: Tensor, k: Tensor, v: Tensor, mask: Any, **m: Any
+    ) -> Any:
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+        return right(module, q, k, v, seen if q.shape[2] > 1 else mask, **m)
+
+    ALL_ATTENTION_FUNCTIONS.register("from_the_left", attend)
+    model = model_of(LLAMA)
+    model.config._attn_implementation = "from_the_left"
+    return model
+
+
 def by_row() -> Any:
     right = nn.Embedding.forward
 
@@ -443,6 +463,7 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
         "ids restarted": changed(LLAMA, restarted),
         "ids restarted, older name": lambda: Restarts(model_of(LLAMA).config).eval(),
         "cache unknown to layers of another class": renamed,
+        "mask aligned to the first key": causal_from_the_left,
     },
     "static": {"ids of the room": changed(LLAMA, from_the_room)},
     "padded static": {"attended": changed(LLAMA, all_real_in_the_room)},
@@ -564,6 +585,7 @@ def test_a_function_that_the_process_replaced_is_not_compared_with_itself(
     assert found["transformers"] == found["rotated channels"] == "failed"
 
 
+NOT_LONG = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
 LONG: dict[str, Any] = {"long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
 
 
@@ -602,9 +624,17 @@ def never_long() -> Any:
     return model
 
 
+def never_dynamic() -> Any:
+    """Return a model that rotates longer texts as short ones."""
+    model = model_of(LLAMA, rope_parameters=NOT_LONG, max_position_embeddings=100)
+    model.model.rotary_emb.rope_type = "default"
+    return model
+
+
 @pytest.mark.parametrize(
     ("made", "checks"),
     [
+        (never_dynamic, {"transformers", "frequencies", "far"}),
         (narrower_by_one, {"transformers"}),
         (never_long, {"transformers", "frequencies", "far"}),
     ],
@@ -737,7 +767,6 @@ def test_rows_of_a_small_copy_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 LLAMA4 = {"moe_layers": [], "num_local_experts": 2, "intermediate_size_mlp": 64}
 TWICE = {"max_position_embeddings": 128}
-NOT_LONG = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
 
 
 @pytest.mark.parametrize(

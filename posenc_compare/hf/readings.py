@@ -340,10 +340,10 @@ def _embedded(r: Reader) -> tuple[Tensor, Tensor]:
     states = r.model.get_input_embeddings()(r.ids)
     try:
         made = [r.read(states)]
+        with suppress(NotApplicableError):
+            made.append(r.in_parts(states, _parts(r)))
     except (AttributeError, TypeError) as error:  # it reads ids all the same
         raise NotApplicableError("takes no inputs_embeds") from error
-    with suppress(NotApplicableError):
-        made.append(r.in_parts(states, _parts(r)))
     return torch.cat(made), r.full.repeat(len(made), 1, 1)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from posenc_compare.hf.candidates import config_length, length_limits
 from posenc_compare.hf.checkpoint import reason_of
@@ -82,7 +83,7 @@ class Stated:
         if self.kind is None:
             raise NotApplicableError("transformers has no class of its configuration")
         config = copy.deepcopy(self.own.config)
-        config._attn_implementation = self.own.config._attn_implementation
+        config._attn_implementation = _attention(self.own.config._attn_implementation)
         stock: Any = self.kind._from_config(config)
         dtype = next(self.own.parameters()).dtype
         return in_double(stock, lambda m: m(ONE)).to(dtype)
@@ -142,6 +143,13 @@ class Stated:
             raise NotApplicableError(str(error).partition("; ")[0]) from error
 
 
+def _attention(name: str) -> str:
+    """Return a name of attention, or eager if the process has added that attention."""
+    found = ALL_ATTENTION_FUNCTIONS.get(name)
+    is_own = found is None or found.__module__.startswith("transformers.")
+    return name if is_own else "eager"
+
+
 def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
     """Refuse a small copy that lacks modules of a model, which the user has changed."""
     kinds = {type(module) for module in small.modules()}
@@ -190,10 +198,14 @@ def _transformers(s: Stated) -> Compared:
 
 
 def _far(s: Stated) -> Compared:
-    """Compare a text whose positions grow up to the last one, in geometric steps."""
-    r, last = s.reader, config_length(s.config) - 1
+    """Compare a text whose positions grow up to the last one, in geometric steps.
+
+    They go further in a model that rotates longer texts otherwise.
+    """
+    r, longer = s.reader, [2 * one for one in length_limits(s.own.config)]
     if r.start is None:
         raise NotApplicableError(NO_IDS)
+    last = max([config_length(s.config), *longer]) - 1
     steps = torch.linspace(0, 1, r.tokens, dtype=torch.float64)
     places = (r.start - 1 + (last - r.start + 1) ** steps).round().long()
     ids, given = r.ids[:1], {"position_ids": places[None]}
