@@ -19,6 +19,10 @@ transformers = pytest.importorskip("transformers", minversion="5.24")
 
 from support.language_models import WIDER  # noqa: E402
 from support.shown import refusal  # noqa: E402
+from transformers.integrations.sdpa_attention import (  # noqa: E402
+    sdpa_attention_forward,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: E402
 from transformers.models.gpt_neox import modeling_gpt_neox as neox  # noqa: E402
 from transformers.models.llama import modeling_llama as llama  # noqa: E402
 from transformers.models.mistral import modeling_mistral as mistral  # noqa: E402
@@ -31,6 +35,7 @@ from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
 
 TINY_T5 = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 1, "vocab_size": 32}
 EAGER = {"attn_implementation": "eager"}
+LLAMA, GPT2, BERT = "LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"
 Change = Callable[[Any, dict[str, Any]], None]
 
 
@@ -57,7 +62,7 @@ def planted(
 
     class Planted(kind):  # type: ignore[misc, valid-type]
         @functools.wraps(kind.forward)
-        def forward(self, input_ids: Any, **given: Any) -> Any:
+        def forward(self, input_ids: Any = None, **given: Any) -> Any:
             if change:
                 given["input_ids"] = input_ids
                 change(self, given)
@@ -212,17 +217,73 @@ def without_blocks(_: Any, given: dict[str, Any]) -> None:
         given["attention_mask"] = torch.ones_like(given["input_ids"])
 
 
+def count_of(given: dict[str, Any]) -> int:
+    texts = given.get("inputs_embeds")
+    return (given["input_ids"] if texts is None else texts).shape[1]
+
+
+def restarted_of_embeddings(model: Any, given: dict[str, Any]) -> None:
+    if given.get("inputs_embeds") is not None:
+        given["position_ids"] = torch.arange(count_of(given))[None]
+
+
+def shifted_for_good(model: Any, given: dict[str, Any]) -> None:
+    """Count from the padding of the last text that had a mask."""
+    mask, past = given.get("attention_mask"), past_of(given)
+    if mask is not None and mask.dim() == 2 and not past:
+        model.shift = (mask == 0).sum(dim=1, keepdim=True)
+    if past and given.get("position_ids") is None and hasattr(model, "shift"):
+        counted = past + torch.arange(count_of(given)) - model.shift
+        given["position_ids"] = counted.clamp(min=0)
+
+
+def counted_without_ids(_: Any, given: dict[str, Any]) -> None:
+    if given.get("position_ids") is None:
+        given["position_ids"] = past_of(given) + torch.arange(count_of(given))[None]
+
+
+def alone_at_one(_: Any, given: dict[str, Any]) -> None:
+    if count_of(given) == 1 and not past_of(given):
+        given["position_ids"] = torch.ones((1, 1), dtype=torch.long)
+
+
+def all_real_in_the_room(model: Any, given: dict[str, Any]) -> None:
+    if isinstance(given.get("cache"), transformers.StaticCache):
+        all_real(model, given)
+
+
+def shifted_rows(_: Any, given: dict[str, Any]) -> None:
+    if (ids := given.get("position_ids")) is not None:
+        given["position_ids"] = torch.where(ids >= 512, ids - 256, ids)
+
+
+def padding_first(_: Any, given: dict[str, Any]) -> None:
+    if past_of(given) and given.get("attention_mask") is not None:
+        given["attention_mask"] = given["attention_mask"].sort(dim=1).values
+
+
+class Counts(transformers.GPT2LMHeadModel):
+    """A model that counts padding while it generates."""
+
+    def prepare_inputs_for_generation(self, *args: Any, **kwargs: Any) -> Any:
+        made = super().prepare_inputs_for_generation(*args, **kwargs)
+        made["position_ids"] = past_of(made) + torch.arange(count_of(made))[None]
+        return made
+
+
 def changed(kind: str, change: Change, **more: Any) -> Callable[[], Any]:
     return lambda: planted(model_of(kind, **more), change=change)
 
 
-def unpacked() -> Any:
+def packed_by(change: Callable[[Tensor], Any]) -> Callable[[], Any]:
+    """Return a maker of a Llama whose mask is made of other position ids."""
     right: Any = vars(llama)["create_causal_mask"]
 
     def masked(**given: Any) -> Any:
-        return right(**{**given, "position_ids": None})
+        ids = given["position_ids"]
+        return right(**{**given, "position_ids": None if ids is None else change(ids)})
 
-    return planted(model_of("LlamaForCausalLM"), llama, create_causal_mask=masked)
+    return lambda: planted(model_of(LLAMA), llama, create_causal_mask=masked)
 
 
 def narrower(*, in_a_cache: bool) -> Callable[[], Any]:
@@ -256,6 +317,22 @@ def sees_the_next() -> Any:
 
     model = model_of("LlamaForCausalLM", **EAGER)
     return planted(model, llama, eager_attention_forward=attend)
+
+
+def causal_from_the_left() -> Any:
+    """Return a Llama whose own attention takes the first token for the first key."""
+    right: Any = sdpa_attention_forward
+
+    def attend(
+        module: Any, q: Tensor, k: Tensor, v: Tensor, mask: Any, **m: Any
+    ) -> Any:
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+        return right(module, q, k, v, seen if q.shape[2] > 1 else mask, **m)
+
+    ALL_ATTENTION_FUNCTIONS.register("from_the_left", attend)
+    model = model_of(LLAMA)
+    model.config._attn_implementation = "from_the_left"
+    return model
 
 
 def by_row() -> Any:
@@ -307,7 +384,7 @@ class DropsIds(transformers.GPT2LMHeadModel):
         return super().forward(input_ids, **given)
 
 
-LLAMA, GPT2, BERT = "LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"
+OPT = {"word_embed_proj_dim": 64, "ffn_dim": 64}
 
 
 class Uncached(llama.LlamaAttention):  # and not called attention
@@ -364,6 +441,7 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
         "linear factor twice": linear_twice,
         "of a port": lambda: PortOfLlama(model_of(LLAMA).config).eval(),
     },
+    "constants": {"rounded": lambda: model_of(LLAMA).bfloat16()},
     "factors": {"attention factor twice": factor_twice},
     "scale": {
         "scores divided by the width": scale_of_width,
@@ -372,17 +450,35 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
     "bfloat16": {
         "positions": tables(lambda p, f, dtype: p.to(dtype).float() * f),
     },
+    "far": {
+        "positions of a rotation begin again": tables(
+            lambda p, f, _: p % 5000 * f, max_position_embeddings=16_384
+        ),
+        "rows of a table shifted": changed(
+            GPT2, shifted_rows, max_position_embeddings=1024
+        ),
+    },
     "length": {"positions clamped": tables(lambda p, f, _: p.clamp(max=99) * f)},
     "cached": {
         "ids restarted": changed(LLAMA, restarted),
         "ids restarted, older name": lambda: Restarts(model_of(LLAMA).config).eval(),
         "cache unknown to layers of another class": renamed,
+        "mask aligned to the first key": causal_from_the_left,
     },
     "static": {"ids of the room": changed(LLAMA, from_the_room)},
+    "padded static": {"attended": changed(LLAMA, all_real_in_the_room)},
+    "padded between": {"taken for the left": changed(LLAMA, padding_first)},
+    "padded, no ids": {
+        "counted": changed("OPTForCausalLM", counted_without_ids, **OPT),
+    },
+    "cached again": {"shift of another text": changed(LLAMA, shifted_for_good)},
+    "generated": {"counted": lambda: Counts(model_of(GPT2).config).eval()},
+    "embedded": {"ids restarted": changed(LLAMA, restarted_of_embeddings)},
     "padded": {
         "counted": changed(GPT2, counted),
         "position_ids dropped": lambda: DropsIds(model_of(GPT2).config).eval(),
         "attended": changed(LLAMA, all_real),
+        "attended by eager attention": changed(LLAMA, all_real, **EAGER),
         "positions of the first row in all": changed(LLAMA, of_the_first),
     },
     "padded right": {"attended in an encoder": changed(BERT, all_real)},
@@ -392,9 +488,15 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
     },
     "offset": {"ids not taken with a cache": changed(GPT2, counted_in_a_cache)},
     "packed": {"documents attend to each other": changed(LLAMA, without_blocks)},
-    "packed by ids": {"positions not passed to the mask": unpacked},
+    "packed by ids": {
+        "positions not passed to the mask": packed_by(lambda _: None),
+        "documents of the first row in all": packed_by(lambda p: p[:1].expand_as(p)),
+    },
     "transformers": {"window off by one": narrower(in_a_cache=False)},
-    "stepwise": {"window off by one": narrower(in_a_cache=True)},
+    "stepwise": {
+        "window off by one": narrower(in_a_cache=True),
+        "a token alone at position 1": changed(GPT2, alone_at_one),
+    },
     "causal": {"next token seen": sees_the_next},
     "alone": {"table indexed by row": by_row},
     "position ids": {"padding_idx not added": without_padding_idx},
@@ -411,6 +513,7 @@ REASONS = {
         "layer 0 rotates nothing by position_ids, expected: rotates channel 0 towards "
         "8 in the first of 8 pairs"
     ),
+    "rounded": "model.rotary_emb.inv_freq: 0.0317383, expected 0.0316228",
     "linear factor twice": (
         "layer 0, pair 0: 0.0625 radians per position, expected 0.25"
     ),
@@ -482,6 +585,7 @@ def test_a_function_that_the_process_replaced_is_not_compared_with_itself(
     assert found["transformers"] == found["rotated channels"] == "failed"
 
 
+NOT_LONG = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
 LONG: dict[str, Any] = {"long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
 
 
@@ -520,11 +624,19 @@ def never_long() -> Any:
     return model
 
 
+def never_dynamic() -> Any:
+    """Return a model that rotates longer texts as short ones."""
+    model = model_of(LLAMA, rope_parameters=NOT_LONG, max_position_embeddings=100)
+    model.model.rotary_emb.rope_type = "default"
+    return model
+
+
 @pytest.mark.parametrize(
     ("made", "checks"),
     [
+        (never_dynamic, {"transformers", "frequencies", "far"}),
         (narrower_by_one, {"transformers"}),
-        (never_long, {"transformers", "frequencies"}),
+        (never_long, {"transformers", "frequencies", "far"}),
     ],
 )
 def test_what_only_long_texts_show_is_found_in_them(
@@ -532,7 +644,8 @@ def test_what_only_long_texts_show_is_found_in_them(
 ) -> None:
     found = {one.check for one in hf.check(made(), 120) if one.state == "failed"}
     assert found >= checks
-    assert not [one for one in hf.check(made()) if one.state == "failed"]
+    short = {one.check for one in hf.check(made()) if one.state == "failed"}
+    assert short == checks & {"far"}
 
 
 def test_a_port_may_scale_its_queries_and_name_what_it_gives_the_softmax() -> None:
@@ -646,8 +759,52 @@ def test_rows_of_a_small_copy_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {*changed} >= {*stated.STATEMENTS}
     said = "copy of its configuration lacks the Uncached of model.layers.0.self_attn"
     assert said in changed["factors"].reason
+    for made in (linear_twice, factor_twice, scale_of_width, bases_exchanged):
+        assert states(made())["constants"] == "failed"
     monkeypatch.undo()
     assert not any(words in one.compares for one in hf.check(model_of(LLAMA)))
+
+
+LLAMA4 = {"moe_layers": [], "num_local_experts": 2, "intermediate_size_mlp": 64}
+TWICE = {"max_position_embeddings": 128}
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "checks"),
+    [
+        ("CLIPTextModel", {}, {"packed"}),
+        ("XLMWithLMHeadModel", {}, {"causal"}),
+        ("Llama4ForCausalLM", {**LLAMA4, "attention_chunk_size": 16}, {"packed"}),
+        ("LlamaForCausalLM", {"rope_parameters": NOT_LONG}, {"offset", "padded"}),
+        ("LongformerModel", {"attention_window": 8, **TWICE}, {"packed"}),
+    ],
+)
+def test_what_its_class_does_not_do_is_not_asked_of_a_model(
+    kind: str, more: dict[str, Any], checks: set[str]
+) -> None:
+    found = hf.check(model_of(kind, **{"max_position_embeddings": 64, **more}), 64)
+    assert not [one for one in found if one.state == "failed"]
+    said = f"nor does {kind} of transformers"
+    assert {one.check for one in found if one.reason == said} >= checks
+
+
+@pytest.mark.parametrize(
+    "kind", ["BertForNextSentencePrediction", "BertForPreTraining"]
+)
+def test_outputs_that_are_not_of_tokens_are_refused(kind: str) -> None:
+    model = model_of(kind)
+    with pytest.raises(ConfigError, match=r"states \(row, token, channel\), got") as e:
+        hf.check(model)
+    assert kind in str(e.value)
+
+
+def compiled() -> Any:
+    return torch.compile(model_of(LLAMA), backend="eager")
+
+
+def test_a_wrapped_model_is_checked_inside() -> None:
+    inside = mock.Mock(get_base_model=compiled)  # as a model of PEFT
+    assert {*states(inside).values()} == {"passed"}
 
 
 def test_what_cannot_be_checked_is_refused_in_one_line() -> None:
@@ -660,6 +817,8 @@ def test_what_cannot_be_checked_is_refused_in_one_line() -> None:
     model = model_of(LLAMA)
     with pytest.raises(ConfigError, match="tokens must be at least 8, got 4"):
         hf.check(model, 4)
+    with pytest.raises(ConfigError, match="return_dict of the configuration must be"):
+        hf.check(model_of(LLAMA, return_dict=False))
     with hf.apply(model, "alibi"), pytest.raises(ConfigError, match="without a scheme"):
         hf.check(model)
 

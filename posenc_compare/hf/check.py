@@ -9,6 +9,7 @@ import torch
 
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.checkpoint import reason_of
+from posenc_compare.hf.constants import constants
 from posenc_compare.hf.measure import evaluating
 from posenc_compare.hf.places import check_converted
 from posenc_compare.hf.readings import (
@@ -23,9 +24,9 @@ from posenc_compare.hf.readings import (
 )
 from posenc_compare.hf.stated import STATEMENTS, Stated
 
-# Which convolutions and states of layers change, as they see padding too.
-MIXED = ("cached", "stepwise", "offset", "static", "padded", "padded right")
-MIXED += ("padded cached", "packed")
+# Which hold of convolutions and states of layers too, as these see padding.
+OF_ALL = ("causal", "alone", "position ids")
+CONSTANTS = ("constants", "buffers and factors of its class")
 State = Literal["passed", "failed", "n/a"]
 
 
@@ -71,6 +72,37 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
         ConfigError: if the model has no such configuration, has a scheme of this
             package, is a copy of `hf convert`, or the tokens are too few.
     """
+    model = _inside(model)
+    _check_kind(model)
+    with evaluating(model):
+        reader = _reader(model, tokens, causal)
+        stated = _stated(reader)
+        found = [_finding(name, reader, stated) for name in READINGS]
+        found.append(_outcome(*CONSTANTS, partial(constants, model), "n/a"))
+        if isinstance(stated, str):
+            return found + [
+                _missing(n, one[0], stated) for n, one in STATEMENTS.items()
+            ]
+        where = ", by a small copy of its configuration" if stated.small else ""
+        for name, (compares, measure) in STATEMENTS.items():
+            of_copy, measured = compares + where, partial(measure, stated)
+            found.append(_outcome(name, of_copy, measured, "n/a"))
+        return found
+
+
+def _inside(model: Any) -> Any:
+    """Return the model that PEFT or `torch.compile` wraps."""
+    while True:
+        if hasattr(model, "get_base_model"):
+            model = model.get_base_model()
+        elif hasattr(model, "_orig_mod"):
+            model = model._orig_mod
+        else:
+            return model
+
+
+def _check_kind(model: Any) -> None:
+    """Refuse what is no language model, or one that cannot be checked as it is."""
     config: Any = getattr(model, "config", None)
     if not (isinstance(model, torch.nn.Module) and hasattr(config, "get_text_config")):
         raise ConfigError(
@@ -78,6 +110,8 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
             f"{type(model).__name__}"
         )
     check_converted(config)
+    if getattr(config, "return_dict", True) is False:
+        raise ConfigError("return_dict of the configuration must be True, got False")
     if hasattr(model, "posenc_compare_applied"):
         raise ConfigError("model must be without a scheme, got one that has one")
     if getattr(config, "is_encoder_decoder", False) or hasattr(
@@ -87,33 +121,41 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
             f"model must be causal or an encoder, got {config.model_type}, which is "
             f"an encoder with a decoder, or a part of it"
         )
-    with evaluating(model):
-        try:
-            reader = Reader(model, tokens, causal)
-        except PosencError:
-            raise
-        except Exception as error:  # whatever a model makes of such a call
-            raise ConfigError(
-                f"model must read token ids, got one that raises {reason_of(error)}"
-            ) from error
-        found = []
-        for name, (compares, read) in READINGS.items():
-            outcome = _outcome(name, compares, partial(_read, reader, read), "failed")
-            if outcome.state == "failed" and name in MIXED and mixes(model):
-                outcome = _missing(name, compares, "has layers other than attention")
-            found.append(outcome)
-        try:
-            stated = Stated(model, reader.tokens, reader.causal)
-        except NotApplicableError as error:
-            return [*found, *_none_measured(str(error))]
-        except Exception as error:  # whatever a model makes of a copy
-            why = f"no copy of it can be made: {reason_of(error)}"
-            return [*found, *_none_measured(why)]
-        where = ", by a small copy of its configuration" if stated.small else ""
-        for name, (compares, measure) in STATEMENTS.items():
-            of_copy, measured = compares + where, partial(measure, stated)
-            found.append(_outcome(name, of_copy, measured, "n/a"))
+
+
+def _reader(model: Any, tokens: int, causal: bool | None) -> Reader:
+    try:
+        return Reader(model, tokens, causal)
+    except PosencError:
+        raise
+    except Exception as error:  # whatever a model makes of such a call
+        raise ConfigError(
+            f"model must read token ids, got one that raises {reason_of(error)}"
+        ) from error
+
+
+def _stated(reader: Reader) -> Stated | str:
+    """Return a copy of the model beside its class, or why there is none."""
+    try:
+        return Stated(reader.model, reader.tokens, reader.causal)
+    except NotApplicableError as error:
+        return str(error)
+    except Exception as error:  # whatever a model makes of a copy
+        return f"no copy of it can be made: {reason_of(error)}"
+
+
+def _finding(name: str, reader: Reader, stated: Stated | str) -> Finding:
+    """Return the outcome of a reading, which is n/a if the model may fail in it."""
+    compares, read = READINGS[name]
+    found = _outcome(name, compares, partial(_read, reader, read), "failed")
+    if found.state != "failed":
         return found
+    if name not in OF_ALL and mixes(reader.model):
+        return _missing(name, compares, "has layers other than attention")
+    if isinstance(stated, Stated) and stated.excuses(read):
+        why = f"nor does {stated.kind.__name__} of transformers"
+        return _missing(name, compares, why)
+    return found
 
 
 def _read(reader: Reader, read: Reading) -> Compared:
@@ -136,10 +178,6 @@ def _outcome(
     if most <= bound:
         return Finding(name, compares, most, bound, "passed")
     return Finding(name, compares, most, bound, "failed", why)
-
-
-def _none_measured(why: str) -> list[Finding]:
-    return [_missing(name, one[0], why) for name, one in STATEMENTS.items()]
 
 
 def _missing(name: str, compares: str, why: str) -> Finding:

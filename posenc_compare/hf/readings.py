@@ -14,15 +14,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
-from transformers import Cache, PreTrainedModel, StaticCache
+from transformers import (
+    Cache,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedModel,
+    StaticCache,
+)
 
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.candidates import config_length, length_limits
 from posenc_compare.hf.measure import evaluating, layers_of
+from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.states import CACHES, cache_name
 
 LEAST = 8  # tokens that can be cut in half, and in quarters
 MOST = 64  # tokens that are read by default
+NEW = 3  # tokens that are generated
 OF_A_SCHEME = ("causal", "cached", "padded", "alone")
 ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
 NO_IDS = "takes no position_ids"
@@ -90,6 +99,8 @@ class Reader:
         self.counted = torch.arange(tokens, device=device).expand(2, -1)
         self.arguments -= self._set_by_model()
         self.full = self.read(self.ids)
+        if self.full.shape[:-1] != self.ids.shape:
+            raise no_outputs(f"{tuple(self.full.shape)} of {type(model).__name__}")
         if self._ignores_ids():
             self.arguments.discard("position_ids")
 
@@ -154,28 +165,32 @@ class Reader:
         """Return positions as an argument, if the model takes them."""
         return {} if self.start is None else {"position_ids": positions + self.start}
 
-    def read(self, ids: Tensor, **given: Tensor) -> Tensor:
-        """Return outputs `(row, token, ...)` of whole texts."""
+    def read(self, texts: Tensor, **given: Tensor) -> Tensor:
+        """Return outputs `(row, token, ...)` of whole texts, ids or embeddings."""
         if "use_cache" in self.arguments:
             given["use_cache"] = False  # type: ignore[assignment]
-        return outputs(self.model(ids, **given))
+        return outputs(self._made(texts, **given))
+
+    def _made(self, texts: Tensor, **given: Any) -> Any:
+        if texts.is_floating_point():
+            return self.model(inputs_embeds=texts, **given)
+        return self.model(texts, **given)
 
     def in_parts(
-        self, ids: Tensor, parts: list[int], cache: Any = None, **given: Tensor
+        self, texts: Tensor, parts: list[int], cache: Any = None, **given: Tensor
     ) -> Tensor:
-        """Return outputs of texts `(row, token)` that are read in parts, with a cache.
+        """Return outputs of texts that are read in parts, with a cache.
 
         Without a cache the model makes one; `given` are arguments of whole texts.
         """
         name, found, end = self.cache, [], 0
-        if not {name, "use_cache"} <= self.arguments or not self.causal:
-            raise NotApplicableError("takes no cache of keys")
-        for part in ids.split(parts, dim=1):
+        self.check_cache()
+        for part in texts.split(parts, dim=1):
             begin, end = end, end + part.shape[1]
             more = {n: v[:, begin:end] for n, v in given.items()}
             if "attention_mask" in given:  # of all keys
                 more["attention_mask"] = given["attention_mask"][:, :end]
-            out = self.model(part, use_cache=True, **{name: cache}, **more)
+            out = self._made(part, use_cache=True, **{name: cache}, **more)
             made = [out.get(n) for n in CACHES] if isinstance(out, dict) else []
             cache = next((one for one in made if one is not None), None)
             if cache is None:
@@ -185,23 +200,36 @@ class Reader:
             found.append(outputs(out))
         return torch.cat(found, dim=1)
 
-    def padded(self, *, left: bool) -> tuple[Tensor, dict[str, Tensor]]:
+    def check_cache(self) -> None:
+        """Raise if the model takes no cache."""
+        if not {self.cache, "use_cache"} <= self.arguments or not self.causal:
+            raise NotApplicableError("takes no cache of keys")
+
+    def padded(self, share: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Return two texts, the first of them padded, and their mask and positions.
 
-        The second is as long as the first with its padding.
+        Its padding comes after this share of its tokens. The second is as long as the
+        first with its padding.
         """
         if "attention_mask" not in self.arguments:
             raise NotApplicableError(NO_MASK)
         first, second = self.ids[:1], self.ids[1:]
-        more = first[:, : self.quarter]
+        more, at = first[:, : self.quarter], int(self.tokens * share)
         filler = more if self.pad is None else torch.full_like(more, self.pad)
-        row = torch.cat([filler, first] if left else [first, filler], dim=1)
+        row = torch.cat([first[:, :at], filler, first[:, at:]], dim=1)
         long = torch.cat([second[:, : self.quarter], second], dim=1)
         real = torch.ones_like(long).repeat(2, 1)
-        real[0, slice(self.quarter) if left else slice(self.tokens, None)] = 0
+        real[0, at : at + self.quarter] = 0
         positions = (real.cumsum(dim=1) - 1).clamp(min=0)
         given = {} if self.start else self.at(positions)  # RoBERTa counts by itself
         return torch.cat([row, long]), {"attention_mask": real, **given}
+
+    def static(self) -> StaticCache:
+        """Return a cache of fixed size, with more room than texts need."""
+        if not getattr(self.model, "_can_compile_fullgraph", False):
+            raise NotApplicableError("its class states no support of a static cache")
+        room = self.tokens + 2 * self.quarter
+        return StaticCache(config=self.model.config, max_cache_len=room)
 
 
 Reading = Callable[[Reader], tuple[Tensor, Tensor]]
@@ -216,74 +244,139 @@ def _causal(r: Reader) -> tuple[Tensor, Tensor]:
 
 
 def _cached(r: Reader) -> tuple[Tensor, Tensor]:
-    return r.in_parts(r.ids, [r.half, r.tokens - r.half - 1, 1]), r.full
+    return r.in_parts(r.ids, _parts(r)), r.full
+
+
+def _parts(r: Reader) -> list[int]:
+    return [r.half, r.tokens - r.half - 1, 1]
 
 
 def _stepwise(r: Reader) -> tuple[Tensor, Tensor]:
-    return r.in_parts(r.ids, [r.half] + [1] * (r.tokens - r.half)), r.full
+    parts = [1, r.half - 1] + [1] * (r.tokens - r.half)
+    return r.in_parts(r.ids, parts), r.full
 
 
 def _offset(r: Reader) -> tuple[Tensor, Tensor]:
     given = r.at(r.counted + r.quarter)
     if not given:
         raise NotApplicableError(NO_IDS)
-    parts = [r.half, r.tokens - r.half - 1, 1]
-    return r.in_parts(r.ids, parts, **given), r.read(r.ids, **given)
+    return r.in_parts(r.ids, _parts(r), **given), r.read(r.ids, **given)
 
 
 def _static(r: Reader) -> tuple[Tensor, Tensor]:
-    if not getattr(r.model, "_can_compile_fullgraph", False):
-        raise NotApplicableError("its class states no support of a static cache")
-    cache = StaticCache(config=r.model.config, max_cache_len=r.tokens + r.quarter)
-    return r.in_parts(r.ids, [r.half, r.tokens - r.half - 1, 1], cache), r.full
+    return r.in_parts(r.ids, _parts(r), r.static()), r.full
 
 
-def _padded(r: Reader) -> tuple[Tensor, Tensor]:
-    ids, given = r.padded(left=True)
-    return _real(r, ids, r.read(ids, **given), slice(r.quarter, None))
+def _padded(r: Reader, *, share: float) -> tuple[Tensor, Tensor]:
+    ids, given = r.padded(share)
+    real = given["attention_mask"][0].bool()
+    return r.read(ids, **given)[:, real], _unpadded(r, ids, real)
 
 
-def _padded_right(r: Reader) -> tuple[Tensor, Tensor]:
-    ids, given = r.padded(left=False)
-    return _real(r, ids, r.read(ids, **given), slice(r.tokens))
-
-
-def _padded_cached(r: Reader) -> tuple[Tensor, Tensor]:
-    ids, given = r.padded(left=True)
+def _padded_cached(
+    r: Reader, *, share: float = 0, static: bool = False, places: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Read padded texts in parts; without `places` the mask alone shows padding."""
+    ids, given = r.padded(share)
+    real = given["attention_mask"][0].bool()
+    if not places and given.pop("position_ids", None) is None:
+        raise NotApplicableError(NO_IDS)
     parts = [r.half + r.quarter, r.tokens - r.half - 2, 1, 1]
-    return _real(r, ids, r.in_parts(ids, parts, **given), slice(r.quarter, None))
+    cache = r.static() if static else None
+    return r.in_parts(ids, parts, cache, **given)[:, real], _unpadded(r, ids, real)
 
 
-def _real(r: Reader, ids: Tensor, made: Tensor, real: slice) -> tuple[Tensor, Tensor]:
-    """Return the outputs of both texts where the first has tokens, and of each alone.
+def _unpadded(r: Reader, ids: Tensor, real: Tensor) -> Tensor:
+    """Return the outputs of each text alone, where the first has tokens.
 
     A model that places all rows as the first is wrong in the second.
     """
-    return made[:, real], torch.cat([r.full[:1], r.read(ids[1:])[:, real]])
+    return torch.cat([r.full[:1], r.read(ids[1:])[:, real]])
 
 
-def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
-    """Read two documents in one row, separated by a mask or by position ids alone."""
-    ids, rest = r.ids[:1], r.tokens - r.half
+def _again(r: Reader) -> tuple[Tensor, Tensor]:
+    """Read after a padded text, of which a model must keep nothing."""
+    _padded_cached(r)
+    return _cached(r)
+
+
+def _generated(r: Reader) -> tuple[Tensor, Tensor]:
+    """Let a padded text be continued by `generate`, which makes the arguments."""
+    r.check_cache()
+    if not getattr(r.model, "can_generate", bool)():
+        raise NotApplicableError("does not generate")
+    ids, given = r.padded(0)
+    real, known = given["attention_mask"], ids[:, :-NEW]
+    made = r.model.generate(
+        known,
+        attention_mask=real[:, :-NEW],
+        logits_processor=LogitsProcessorList([_Choice(ids)]),
+        generation_config=GenerationConfig(
+            max_new_tokens=NEW,
+            output_logits=True,
+            return_dict_in_generate=True,
+            pad_token_id=r.pad or 0,
+        ),
+    )
+    own = _unpadded(r, ids, real[0].bool())[:, -NEW - 1 : -1]
+    return torch.stack(made.logits, dim=1), own
+
+
+class _Choice(LogitsProcessor):
+    """Makes a model choose the next token of texts `(row, token)`."""
+
+    def __init__(self, ids: Tensor) -> None:
+        self.ids = ids
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # type: ignore[override]
+        chosen = self.ids[:, input_ids.shape[1], None]
+        return torch.full_like(scores, -math.inf).scatter(1, chosen, 0)
+
+
+def _embedded(r: Reader) -> tuple[Tensor, Tensor]:
+    """Read embeddings of tokens, whole and with a cache if there is one."""
+    if "inputs_embeds" not in r.arguments:
+        raise NotApplicableError("takes no inputs_embeds")
+    states = r.model.get_input_embeddings()(r.ids)
+    try:
+        made = [r.read(states)]
+        with suppress(NotApplicableError):
+            made.append(r.in_parts(states, _parts(r)))
+    except (AttributeError, TypeError) as error:  # it reads ids all the same
+        raise NotApplicableError("takes no inputs_embeds") from error
+    return torch.cat(made), r.full.repeat(len(made), 1, 1)
+
+
+def _packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
+    """Read two documents in each row, separated by a mask or by position ids alone.
+
+    They end elsewhere in each row.
+    """
+    if by_ids and not r.causal:
+        raise NotApplicableError("an encoder: a mask alone separates documents")
+    first = torch.tensor([[r.half], [r.half - 1]], device=r.ids.device)  # of the second
+    second, longest = r.counted >= first, r.tokens - r.half + 1
     window = getattr(r.config, "sliding_window", None)
-    if not by_ids and window and window < rest:
+    if not by_ids and window and window < longest:
         raise NotApplicableError(f"a mask would replace its window of {window}")
-    given = r.at(torch.cat([r.counted[:1, : r.half], r.counted[:1, :rest]], dim=1))
+    given = r.at(r.counted - first * second)
     if not given:
         raise NotApplicableError(NO_IDS)
     if not by_ids:
         if "attention_mask" not in r.arguments:
             raise NotApplicableError(NO_MASK)
-        document = (r.counted >= r.half)[0]
-        seen = document[:, None] == document
+        seen = second[:, None, :, None] == second[:, None, None]
         if r.causal:
             seen = seen.tril()
         mask = torch.zeros(seen.shape, dtype=next(r.model.parameters()).dtype)
         mask = mask.to(seen.device).masked_fill(~seen, torch.finfo(mask.dtype).min)
-        given["attention_mask"] = mask[None, None]
-    alone = [r.read(ids[:, : r.half]), r.read(ids[:, r.half :])]
+        given["attention_mask"] = mask
+    rows = [
+        torch.cat([r.read(row[None, ~late]), r.read(row[None, late])], dim=1)
+        for row, late in zip(r.ids, second, strict=True)
+    ]
     try:
-        return r.read(ids, **given), torch.cat(alone, dim=1)
+        return r.read(r.ids, **given), torch.cat(rows)
     except (RuntimeError, AssertionError) as error:  # of shapes
         if by_ids:
             raise
@@ -305,15 +398,34 @@ def _position_ids(r: Reader) -> tuple[Tensor, Tensor]:
 READINGS: dict[str, tuple[str, Reading]] = {
     "causal": ("later tokens changed", _causal),
     "cached": ("three parts with a cache", _cached),
-    "stepwise": ("the second half token by token", _stepwise),
+    "stepwise": ("a token, half of the tokens, then token by token", _stepwise),
     "offset": ("parts with a cache, from a later position", _offset),
     "static": ("parts with a static cache", _static),
-    "padded": ("padding on the left", _padded),
-    "padded right": ("padding on the right", _padded_right),
+    "padded": ("padding on the left", partial(_padded, share=0)),
+    "padded right": ("padding on the right", partial(_padded, share=1)),
     "padded cached": ("padding on the left, parts with a cache", _padded_cached),
+    "padded between": (
+        "padding on the right, then parts with a cache",
+        partial(_padded_cached, share=1 / 2),
+    ),
+    "padded static": (
+        "padding on the left, parts with a static cache",
+        partial(_padded_cached, static=True),
+    ),
+    "padded, no ids": (
+        "padding on the left, parts with a cache, no position_ids",
+        partial(_padded_cached, places=False),
+    ),
+    "cached again": ("three parts with a cache, after padding", _again),
+    "generated": ("padding on the left, continued by generate", _generated),
+    "embedded": ("embeddings in the place of ids, whole and in parts", _embedded),
     "packed": (
-        "two documents in one row, mask of blocks",
-        partial(packed, by_ids=False),
+        "two documents in a row, mask of blocks",
+        partial(_packed, by_ids=False),
+    ),
+    "packed by ids": (
+        "two documents in a row, position ids restart",
+        partial(_packed, by_ids=True),
     ),
     "alone": ("each row of the batch alone", _alone),
     "position ids": ("position_ids stated", _position_ids),
@@ -391,9 +503,19 @@ def check_applied(model: PreTrainedModel, tokens: int) -> dict[str, float]:
     return found
 
 
+def no_outputs(name: str) -> UnsupportedModelError:
+    """Return the error of a model whose outputs are not of tokens."""
+    return UnsupportedModelError(
+        f"model must return logits or states (row, token, channel), got {name}; its "
+        f"class for a language model, with return_dict=True, would work"
+    )
+
+
 def outputs(out: Any) -> Tensor:
     """Return logits, or else the states of the last layer."""
     if not isinstance(out, Tensor):
-        logits = getattr(out, "logits", None)
-        out = out.last_hidden_state if logits is None else logits
+        logits, name = getattr(out, "logits", None), type(out).__name__
+        out = getattr(out, "last_hidden_state", None) if logits is None else logits
+        if out is None:
+            raise no_outputs(name)
     return out if out.dtype == torch.float64 else out.float()

@@ -8,12 +8,14 @@ small.
 import copy
 import importlib.util
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from posenc_compare.hf.candidates import config_length, length_limits
 from posenc_compare.hf.checkpoint import reason_of
@@ -30,10 +32,9 @@ from posenc_compare.hf.readings import (
     Compared,
     NotApplicableError,
     Reader,
+    Reading,
     apart,
     compared,
-    mixes,
-    packed,
 )
 from posenc_compare.hf.tiny import MOST, in_double, tiny
 
@@ -69,14 +70,7 @@ class Stated:
         # them, which may be so long that they are others.
         self.length = min(LENGTH, config_length(self.config), *limits)
         self.reach = tokens - 1 if limits and tokens > limits[0] else 0
-        abstract = torch.nn.Module.forward
-        kinds = [
-            kind
-            for kind in type(model).__mro__
-            if kind.__module__.startswith(STOCK) and kind.forward is not abstract
-        ]
-        kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
-        self.kind: Any = kind and as_released(kind)
+        self.kind = kind_of(model)
 
     @cached_property
     def reader(self) -> Reader:
@@ -89,7 +83,7 @@ class Stated:
         if self.kind is None:
             raise NotApplicableError("transformers has no class of its configuration")
         config = copy.deepcopy(self.own.config)
-        config._attn_implementation = self.own.config._attn_implementation
+        config._attn_implementation = _attention(self.own.config._attn_implementation)
         stock: Any = self.kind._from_config(config)
         dtype = next(self.own.parameters()).dtype
         return in_double(stock, lambda m: m(ONE)).to(dtype)
@@ -104,6 +98,30 @@ class Stated:
                 f"has other weights than {self.kind.__name__} of transformers"
             ) from error
         return Reader(self.stock, self.tokens, self.causal)
+
+    def excuses(self, read: Reading) -> bool:
+        """Return whether the class of transformers fails in a reading too."""
+        try:
+            peer = self._peer
+        except Exception:  # there is no such class, or it reads no texts
+            return False
+        try:
+            return not apart(*read(peer)) <= peer.bound
+        except NotApplicableError:
+            return False
+        except Exception:  # as the model may have raised
+            return True
+
+    @cached_property
+    def _peer(self) -> Reader:
+        """Return a reader of the class of transformers in float32, with any weights.
+
+        It rounds as the model does. In float64 its padding may give NaN.
+        """
+        with suppress(NotApplicableError):
+            _ = self.same  # which has the weights of the copy
+        plain = copy.deepcopy(self.stock).float()
+        return Reader(plain, self.tokens, self.causal)
 
     @cached_property
     def rotations(self) -> list[Rotation]:
@@ -125,6 +143,13 @@ class Stated:
             raise NotApplicableError(str(error).partition("; ")[0]) from error
 
 
+def _attention(name: str) -> str:
+    """Return a name of attention, or eager if the process has added that attention."""
+    found = ALL_ATTENTION_FUNCTIONS.get(name)
+    is_own = found is None or found.__module__.startswith("transformers.")
+    return name if is_own else "eager"
+
+
 def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
     """Refuse a small copy that lacks modules of a model, which the user has changed."""
     kinds = {type(module) for module in small.modules()}
@@ -136,6 +161,18 @@ def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
                 f"{type(module).__name__} of {name or 'the model'}; fewer layers and "
                 f"channels would work"
             )
+
+
+def kind_of(model: Any) -> Any:
+    """Return the class of transformers that a model is of, or None."""
+    abstract = torch.nn.Module.forward
+    kinds = [
+        kind
+        for kind in type(model).__mro__
+        if kind.__module__.startswith(STOCK) and kind.forward is not abstract
+    ]
+    kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
+    return kind and as_released(kind)
 
 
 def as_released(kind: type) -> type:
@@ -160,17 +197,25 @@ def _transformers(s: Stated) -> Compared:
     return compared(s.reader.full, made, EXACT * float(made.abs().max()))
 
 
-def _packed(s: Stated) -> Compared:
-    r = s.reader
-    if not r.causal:
-        raise NotApplicableError("an encoder: a mask alone separates documents")
-    if mixes(s.own):
-        raise NotApplicableError("has layers other than attention")
-    found = compared(*packed(r, by_ids=True), r.bound)
-    if found[0] > r.bound:
-        if apart(*packed(s.same, by_ids=True)) > s.same.bound:
-            raise NotApplicableError(f"nor does {s.kind.__name__} of transformers")
-    return found
+def _far(s: Stated) -> Compared:
+    """Compare a text whose positions grow up to the last one, in geometric steps.
+
+    They go further in a model that rotates longer texts otherwise.
+    """
+    r, longer = s.reader, [2 * one for one in length_limits(s.own.config)]
+    if r.start is None:
+        raise NotApplicableError(NO_IDS)
+    last = max([config_length(s.config), *longer]) - 1
+    steps = torch.linspace(0, 1, r.tokens, dtype=torch.float64)
+    places = (r.start - 1 + (last - r.start + 1) ** steps).round().long()
+    ids, given = r.ids[:1], {"position_ids": places[None]}
+    if "attention_mask" in r.arguments:  # else jumps of ids separate documents
+        given["attention_mask"] = torch.ones_like(ids)
+    wanted, made = (one.read(ids, **given) for one in (s.same, r))
+    most, bound, _ = compared(made, wanted, EXACT * float(wanted.abs().max()))
+    wrong = ~((made - wanted).abs().amax(dim=-1)[0] <= bound)
+    first = int(places[int(wrong.int().argmax())])
+    return most, bound, f"first at position {first} of {last}"
 
 
 def _rotated(s: Stated) -> Compared:
@@ -193,7 +238,7 @@ def _factors(s: Stated) -> Compared:
             found.append((abs(made / wanted - 1), f"layer {one.layer}: {why}"))
     if not found:
         raise NotApplicableError("no factor can be measured")
-    return _largest(found)
+    return largest(found)
 
 
 def _scale(s: Stated) -> Compared:
@@ -211,7 +256,7 @@ def _scale(s: Stated) -> Compared:
             found.append((abs(factor - 1), why))
     if not found:
         raise NotApplicableError("scores are not those of its class times a factor")
-    return _largest(found)
+    return largest(found)
 
 
 def _pairing(one: Rotation, wanted: Rotation | None = None) -> str:
@@ -230,10 +275,10 @@ def _frequencies(s: Stated) -> Compared:
     if not found:
         why = "no layer rotates the pairs of channels that the configuration states"
         raise NotApplicableError(why)
-    return _largest(found)
+    return largest(found)
 
 
-def _largest(found: list[tuple[float, str]]) -> Compared:
+def largest(found: list[tuple[float, str]]) -> Compared:
     """Return the largest difference, and the words of the first above the bound."""
     why = next((words for off, words in found if not off <= EXACT), "")
     return max(off for off, _ in found), EXACT, why
@@ -323,11 +368,11 @@ def _scores(q: Tensor, k: Tensor) -> Tensor:
 # By name: what is compared, and how.
 STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "transformers": ("its class of transformers, same weights", _transformers),
-    "packed by ids": ("two documents in one row, position ids restart", _packed),
     "rotated channels": ("pairs of channels, as in its class", _rotated),
     "frequencies": ("frequencies of its class", _frequencies),
     "factors": ("factor of cosines and sines of its class", _factors),
     "scale": ("scores before the softmax, as in its class", _scale),
     "length": ("the last position of the configuration", _length),
     "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),
+    "far": ("its class, at positions up to the last one", _far),
 }
