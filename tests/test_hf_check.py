@@ -814,6 +814,10 @@ def test_what_cannot_be_checked_is_refused_in_one_line() -> None:
         hf.check(
             transformers.T5ForConditionalGeneration(transformers.T5Config(**TINY_T5))
         )
+    patches: Any = torch.nn.Identity()
+    patches.config = transformers.BltConfig()  # whose parts have sizes of their own
+    with pytest.raises(ConfigError, match="with hidden_size in its configuration, got"):
+        hf.check(patches)
     model = model_of(LLAMA)
     with pytest.raises(ConfigError, match="tokens must be at least 8, got 4"):
         hf.check(model, 4)

@@ -11,7 +11,7 @@ from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.checkpoint import reason_of
 from posenc_compare.hf.constants import constants
 from posenc_compare.hf.measure import evaluating
-from posenc_compare.hf.places import check_converted
+from posenc_compare.hf.places import WOULD_WORK, check_converted
 from posenc_compare.hf.readings import (
     READINGS,
     Compared,
@@ -121,6 +121,12 @@ def _check_kind(model: Any) -> None:
             f"model must be causal or an encoder, got {config.model_type}, which is "
             f"an encoder with a decoder, or a part of it"
         )
+    for name in ("hidden_size", "num_hidden_layers"):
+        if not hasattr(config.get_text_config(), name):
+            raise ConfigError(
+                f"model must be one stack of layers, with {name} in its "
+                f"configuration, got {config.model_type} without it; {WOULD_WORK}"
+            )
 
 
 def _reader(model: Any, tokens: int, causal: bool | None) -> Reader:
