@@ -171,9 +171,9 @@ class Request:
     @property
     def is_large(self) -> bool:
         """Return whether a CPU computes the texts of this block faster one by one."""
+        if torch.compiler.is_compiling() or torch.is_grad_enabled():
+            return False
         alone = has_memory(self.q) and self.q.is_cpu and self.call.drawn is None
-        alone = alone and not torch.is_grad_enabled()
-        alone = alone and not torch.compiler.is_compiling()
         pairs = math.prod(self.q.shape[:3]) * self.k.shape[2]
         return alone and len(self.q) > 1 and pairs >= LARGE
 
