@@ -230,6 +230,24 @@ def test_texts_of_a_large_batch_go_one_by_one(
     torch.testing.assert_close(*outs, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["fox", "log_length", "swin"])
+def test_a_large_batch_may_have_a_single_query(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request, "LARGE", 1)
+    scheme = make(name)
+    q, k, v = normal(3, 2, HEADS, 9, WIDTH)
+    state = scheme.token_state(normal(2, 9, scheme.geometry.model_dim, seed=1))
+    ids, given = ids_for(scheme, 9), {"scheme": scheme, "state": state}
+    with torch.no_grad():
+        last = attention(
+            q[:, :, -1:], k, v, positions=ids[-1:], key_positions=ids, **given
+        )
+        torch.testing.assert_close(
+            last, attention(q, k, v, positions=ids, **given)[:, :, -1:]
+        )
+
+
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_a_large_batch_inside_vmap_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request, "QUERIES", 8)

@@ -21,7 +21,8 @@ def serves(request: Request) -> str:
 
 def run(request: Request) -> Tensor:
     """Build bias and mask for all pairs of a block of rows, and attend."""
-    apart = request.is_large and not request.shares_bias
+    several = len(request.blocks) > 1
+    apart = several and request.is_large and not request.shares_bias
     return request.by_rows(_attend, apart=apart)
 
 
