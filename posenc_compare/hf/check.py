@@ -102,7 +102,7 @@ def _inside(model: Any) -> Any:
 
 
 def _check_kind(model: Any) -> None:
-    """Refuse what is no language model, or one that cannot be checked as it is."""
+    """Refuse a model that reads no text, or that cannot be checked as it is."""
     config: Any = getattr(model, "config", None)
     if not (isinstance(model, torch.nn.Module) and hasattr(config, "get_text_config")):
         raise ConfigError(
