@@ -394,6 +394,9 @@ def test_schemes_behind_a_floor_in_the_mean_do_not_score_better(show: Show) -> N
     floored(made, {"flat": [2.0] * 2})
     (table,) = show(made)
     assert "no scheme scores better than the flat at 8" in table.lines
+    made = [*trained("a", [2.5]), *trained("b", [1.0], first=1)]
+    (table,) = show(floored(made, {"flat": [2.0, None]}))  # none of the seeds of b
+    assert "no scheme scores better than the flat at 8" not in table.lines
 
 
 def test_too_few_seeds_are_not_better_than_a_floor(show: Show) -> None:

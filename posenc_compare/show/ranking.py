@@ -209,7 +209,8 @@ def floor_lines(column: Column) -> Iterator[str]:
             p = np.nan_to_num(p, nan=1.0)
         below = [name for i, name in enumerate(mine) if gaps[i] <= 0 or p[i] > ALPHA]
         floor = f"better than the {best.scheme} at {column.name}"
-        if len(mine) > 1 and (gaps <= 0).all():
+        compared = np.isfinite(gains).any(axis=1).all()  # each has a common seed
+        if len(mine) > 1 and compared and (gaps <= 0).all():
             yield f"no scheme scores {floor}"
         elif len(below) == len(mine) > 1:
             yield f"no scheme is shown to be {floor}"

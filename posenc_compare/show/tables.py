@@ -335,7 +335,8 @@ def layout(
         for place, column in enumerate(columns, 1)
         if column.better != "neither" and (some := (*ranking.floor_lines(column),))
     }
-    if orders and any(mean.documents for c in columns for mean in c.means.values()):
+    ranked_by = [columns[place - 1] for place in orders] if SEVERAL not in lines else []
+    if any(mean.documents for c in ranked_by for mean in c.means.values()):
         lines.append(PAIRED)
     noted = {label for label, mean in means if has_note(mean.note, ONE_LAYER)}
     one_layer = [label for label in labels if label in noted]
