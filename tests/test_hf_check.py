@@ -146,6 +146,18 @@ def bases_exchanged() -> Any:
     return model
 
 
+def of_images(*sections: int) -> Any:
+    """Return a Qwen2-VL whose rotation has these pairs of channels for each axis."""
+    pairs = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+    config = transformers.Qwen2VLConfig(
+        text_config={**WIDER, "rope_parameters": pairs},
+        vision_config={"depth": 1, "embed_dim": 32, "num_heads": 2, "hidden_size": 64},
+    )
+    made = transformers.Qwen2VLForConditionalGeneration._from_config(config)
+    made.model.language_model.rotary_emb.mrope_section = list(sections)
+    return drawn(made, torch.float32)
+
+
 def tables(change: Callable[..., Any], **more: Any) -> Callable[[], Any]:
     """Return a maker of a Llama whose tables come from changed angles."""
 
@@ -450,6 +462,11 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
     "bfloat16": {
         "positions": tables(lambda p, f, dtype: p.to(dtype).float() * f),
     },
+    "autocast": {
+        "product of positions and frequencies": tables(
+            lambda p, f, _: p.float() @ f[None]
+        ),
+    },
     "far": {
         "positions of a rotation begin again": tables(
             lambda p, f, _: p % 5000 * f, max_position_embeddings=16_384
@@ -458,6 +475,7 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
             GPT2, shifted_rows, max_position_embeddings=1024
         ),
     },
+    "axes": {"other sections": lambda: of_images(3, 3, 2)},
     "length": {"positions clamped": tables(lambda p, f, _: p.clamp(max=99) * f)},
     "cached": {
         "ids restarted": changed(LLAMA, restarted),
@@ -561,6 +579,10 @@ def test_a_stock_model_passes(kind: str) -> None:
     found = states(tiny(config, getattr(transformers, STOCK[kind])).float())
     assert "failed" not in found.values(), found
     assert [*found.values()].count("passed") >= 8
+
+
+def test_sections_of_axes_as_configured_pass() -> None:
+    assert states(of_images(2, 3, 3))["axes"] == "passed"
 
 
 @pytest.mark.parametrize("wrong", ["unrotated", "key", "halves"])

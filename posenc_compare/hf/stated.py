@@ -9,7 +9,7 @@ import copy
 import importlib.util
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from posenc_compare.hf.candidates import config_length, length_limits
+from posenc_compare.hf.candidates import config_length, length_limits, stated
 from posenc_compare.hf.checkpoint import reason_of
 from posenc_compare.hf.measure import (
     EXACT,
@@ -45,6 +45,7 @@ ONE = torch.ones((1, 1), dtype=torch.long)  # a token
 FAR = 1 << 15  # from here on bfloat16 has one number for 256 positions
 NEAR = 3
 DISTANCES = (1, 17, 997)
+AXES = "mrope_section"  # of a configuration with positions of three axes
 HALF = 2.0**-5  # of scores in bfloat16: eight roundings of 2**-9, and as much again
 
 
@@ -218,6 +219,16 @@ def _far(s: Stated) -> Compared:
     return most, bound, f"first at position {first} of {last}"
 
 
+def _axes(s: Stated) -> Compared:
+    """Compare a text whose positions differ by axis, as those of images do."""
+    if not any(AXES in one for one in stated(s.config)):
+        raise NotApplicableError("has no positions of several axes")
+    r = s.reader
+    places = torch.stack([r.counted[:1] * axis for axis in (1, 2, 3)])
+    wanted, made = (one.read(r.ids[:1], position_ids=places) for one in (s.same, r))
+    return compared(made, wanted, EXACT * float(wanted.abs().max()))
+
+
 def _rotated(s: Stated) -> Compared:
     """Compare the pairs of channels of each layer; layers that differ are counted."""
     wrong = [
@@ -318,8 +329,11 @@ def _length(s: Stated) -> Compared:
     return float(unmoved), 0.0, f"positions {last - 1} and {last} give equal outputs"
 
 
-def _bfloat16(s: Stated) -> Compared:
-    """Compare scores at far positions in bfloat16 with those at near ones."""
+def _bfloat16(s: Stated, *, autocast: bool = False) -> Compared:
+    """Compare scores at far positions in bfloat16 with those at near ones.
+
+    With `autocast` the weights are in float32, as in mixed precision.
+    """
     if not any(one.pairs for one in s.sought):
         raise NotApplicableError("no layer rotates by fixed frequencies")
     if fault := next((one.fault for one in s.sought if one.fault), ""):
@@ -330,18 +344,23 @@ def _bfloat16(s: Stated) -> Compared:
         raise NotApplicableError("rotates otherwise in longer texts")
     if not takes_positions(s.own):  # each would be a text of so many tokens
         raise NotApplicableError(f"names no position_ids, so {FAR} would take long")
-    half = copy.deepcopy(s.own)
+    half, dtype = copy.deepcopy(s.own), torch.float if autocast else torch.bfloat16
     for weight in half.parameters():  # as transformers loads them; tables stay
-        weight.data = weight.data.bfloat16()
+        weight.data = weight.data.to(dtype)
     ids = s.reader.ids[0, :TEXTS, None]
     still = meet(s.own, ids, 0)
     states = {
-        other: [x.bfloat16() for x in still.states[own]]
+        other: [x.to(dtype) for x in still.states[own]]
         for own, other in zip(s.own.modules(), half.modules(), strict=True)
         if own in still.states
     }
+
+    def rounded(position: int) -> dict[Any, Any]:
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            return meet(half, ids, position, states=states).found
+
     try:
-        far = meet(half, ids, FAR, states=states).found
+        far = rounded(FAR)
     except IndexError as error:
         raise NotApplicableError(f"has no position {FAR}") from error
     turning = [one.layer for one in s.rotations if one.pairs]
@@ -349,7 +368,7 @@ def _bfloat16(s: Stated) -> Compared:
     for distance in DISTANCES:
         near = meet(s.own, ids, NEAR + distance, states=still.states).found
         before = meet(s.own, ids, NEAR, states=still.states).found
-        back = meet(half, ids, FAR - distance, states=states).found
+        back = rounded(FAR - distance)
         for layer in turning:
             own = _scores(near[layer][0][0], before[layer][0][1])
             made = _scores(far[layer][0][0], back[layer][0][1])
@@ -374,5 +393,10 @@ STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "scale": ("scores before the softmax, as in its class", _scale),
     "length": ("the last position of the configuration", _length),
     "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),
+    "autocast": (
+        f"scores under autocast at position {FAR}",
+        partial(_bfloat16, autocast=True),
+    ),
+    "axes": ("its class, at positions that differ by axis", _axes),
     "far": ("its class, at positions up to the last one", _far),
 }
