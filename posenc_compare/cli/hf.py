@@ -49,7 +49,10 @@ def evaluate(
         str, typer.Option(help="Comma-separated window lengths, in tokens.")
     ] = "1024,2048,4096,8192",
     rules: Annotated[
-        str, typer.Option(help="Comma-separated RoPE scalings, such as yarn, or `all`.")
+        str,
+        typer.Option(
+            help="Comma-separated RoPE scalings: pi, ntk, yarn, ..., or `all`."
+        ),
     ] = "all",
     windows: Annotated[
         int,
@@ -91,7 +94,7 @@ def evaluate(
     Without --retrieval: bits per byte of the same tokens at every length. With it: the
     share of facts found in a text, by length and depth, and bits per byte of that text.
     There are several kinds of facts. A fact counts as found if the model generates its
-    value; the model can only generate values that the text gives for that kind.
+    value. The choice is restricted to values that the text gives for that kind.
     """
     from posenc_compare.hf import planned
 
@@ -125,7 +128,7 @@ def recommend(
     ] = None,
     format: Formats = Format.table,
 ) -> None:
-    """Recommend a RoPE scaling for texts beyond the training length.
+    """List RoPE scalings for a text length; with --evidence, recommend one.
 
     Scalings are compared by the share of facts found beyond the training length. Those
     that do not differ significantly are compared by bits per byte beyond it, then

@@ -60,7 +60,7 @@ def run(**options: Any) -> int:
     out="runs/measure",
 )
 def measure(**options: Any) -> int:
-    """Compute measures; by default the training-free ones, which take seconds."""
+    """Compute measures; by default those without training, which take seconds."""
     defaults: Body = {"schemes": "all", "measures": "untrained", "seeds": 1}
     return _run(options, UNTRAINED, "runs/measure", **defaults)
 
@@ -69,7 +69,8 @@ def measure(**options: Any) -> int:
 def cost(**options: Any) -> int:
     """Measure the run time of attention at several lengths.
 
-    Each scheme is compared with PyTorch's `scaled_dot_product_attention`.
+    The lengths are 2048 tokens and fractions of it; `--set positions=8192` changes the
+    longest. Each scheme is compared with PyTorch's `scaled_dot_product_attention`.
     """
     defaults: Body = {"positions": 2048, "width": 512, "heads": 8}
     defaults |= {"schemes": "all", "measures": "attention_cost"}

@@ -68,9 +68,9 @@ def show_(
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
     Most other schemes have a code for each distance. If the scheme transforms keys, the
-    code holds a transformed key of ones. If it adds a bias, the code also holds the
-    bias of each head. For several rotations, a table also lists the wavelength of each
-    pair of channels; csv and json have that alone.
+    code is a key of which every channel is 1, transformed. If it adds a bias, the code
+    also holds the bias of each head. For several rotary schemes, a table also lists the
+    wavelength of each pair of channels, and csv and json hold the wavelengths only.
     """
     from posenc_compare.schemes.shared.rotation import wavelengths
 

@@ -225,10 +225,14 @@ class Choices(Work, Network):
     """All settings of a comparison, as `compare` takes them by name."""
 
     preset: Literal["quick", "survey", "standard", "gpu"] = setting(
-        "quick", "Named set of network sizes, training settings and seeds."
+        "quick",
+        "Sizes, training settings and seeds: quick takes minutes, the others hours. "
+        "`posenc-compare describe settings` lists the values of each.",
     )
     tasks: str = setting(
-        "language", "Tasks to train on: `language` (text), other tasks, or `all`."
+        "language",
+        "Comma-separated tasks, or `all`; `language` trains on text. "
+        "`posenc-compare list` names them.",
     )
     seeds: int | str = setting(
         3, "Number of paired seeds, such as 3; or a range, 100-109; or a list, 5,7,9."
