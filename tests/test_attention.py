@@ -4,21 +4,20 @@
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.attention.flex_attention as flex
 from schemes.tools import normal
-from support.attention import LargestStorage, ids_for, inputs, serving
+from support.attention import LargestStorage, ids_for, serving
 from support.attention import make as build
 from torch import Tensor
 
 from posenc_compare.attention import Mask, attention, attention_logits, explain, request
 from posenc_compare.attention.backends import strided
 from posenc_compare.check import built_in
-from posenc_compare.errors import PosencError, ShapeError
+from posenc_compare.errors import ShapeError
 from posenc_compare.schemes import Call, Geometry, Scheme
 
 BATCH, HEADS, WIDTH = 2, 3, 8
@@ -167,10 +166,9 @@ def test_an_offset_bias_has_a_largest_span(
 BIASED = ("offset_bias", "pair_bias", "scores", "weights", "values")
 
 
-WRITTEN = [n for n in sorted(built_in()) if any(map(make(n).acts_at, BIASED))]
-
-
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize(
+    "name", [n for n in sorted(built_in()) if any(map(make(n).acts_at, BIASED))]
+)
 def test_nothing_grows_with_the_square_of_the_length(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,101 +181,6 @@ def test_nothing_grows_with_the_square_of_the_length(
         ids = ids_for(scheme, 40, columns=8)[torch.arange(length) % 40]
         attention(q, k, v, scheme=scheme, positions=ids, state=state)
     assert largest.bytes < length * length  # a byte for every pair
-
-
-MASKS: dict[str, Callable[[], dict[str, Any]]] = {
-    "causal": lambda: {},
-    "prefix": lambda: {"mask": Mask(prefix=torch.tensor([3, 11]))},
-    "segments": lambda: {
-        "mask": Mask(segments=torch.stack([torch.arange(20) // s for s in (9, 14)]))
-    },
-    "placed": lambda: {"placed": torch.arange(20) > torch.tensor([[1], [4]])},
-    "ids": lambda: {"shift": torch.tensor([[0], [7]])},
-    "another text": lambda: {
-        "key_positions": torch.arange(12),
-        "mask": Mask(
-            causal=False,
-            segments=torch.stack([torch.arange(12) // s for s in (5, 8)]),
-            query_segments=torch.stack([torch.arange(20) // s for s in (6, 9)]),
-        ),
-    },
-}
-
-
-@pytest.mark.parametrize("name", WRITTEN)
-@pytest.mark.parametrize("given", MASKS)
-def test_texts_of_a_large_batch_go_one_by_one(
-    name: str, given: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request, "QUERIES", 8)
-    scheme, more = make(name).eval(), MASKS[given]()
-    shift = more.pop("shift", torch.zeros(2, 1).long())
-    ids = ids_for(scheme, 20)
-    ids = ids + shift.reshape(2, *[1] * ids.dim())[: 1 + bool(shift.any())]
-    state = scheme.token_state(normal(2, 20, scheme.geometry.model_dim, seed=1))
-    more |= {"scheme": scheme, "positions": ids, "state": state}
-    given_to, keys = inputs(scheme, 20), more.get("key_positions", range(20))
-    given_to |= {name: given_to[name][:, :, : len(keys)] for name in "kv"}
-    outs = []
-    for least in (1 << 40, 1):
-        monkeypatch.setattr(request, "LARGE", least)
-        try:
-            with torch.no_grad():
-                outs.append(attention(**given_to, **more))
-        except PosencError as refusal:
-            assert not outs
-            pytest.skip(str(refusal))
-    torch.testing.assert_close(*outs, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["fox", "log_length", "swin"])
-def test_a_large_batch_may_have_a_single_query(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request, "LARGE", 1)
-    scheme = make(name)
-    q, k, v = normal(3, 2, HEADS, 9, WIDTH)
-    state = scheme.token_state(normal(2, 9, scheme.geometry.model_dim, seed=1))
-    ids, given = ids_for(scheme, 9), {"scheme": scheme, "state": state}
-    with torch.no_grad():
-        last = attention(
-            q[:, :, -1:], k, v, positions=ids[-1:], key_positions=ids, **given
-        )
-        torch.testing.assert_close(
-            last, attention(q, k, v, positions=ids, **given)[:, :, -1:]
-        )
-
-
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_a_large_batch_inside_vmap_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "QUERIES", 8)
-    scheme = make("deberta")
-    q, k, v = normal(3, 2, 3, HEADS, 20, WIDTH)
-
-    def one(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attention(q, k, v, scheme=scheme, positions=torch.arange(20))
-
-    with torch.no_grad():
-        wanted = torch.stack([one(*each) for each in zip(q, k, v, strict=True)])
-        monkeypatch.setattr(request, "LARGE", 1)
-        torch.testing.assert_close(torch.vmap(one)(q, k, v), wanted)
-
-
-@pytest.mark.parametrize("name", ["dape", "fox"])  # written out plainly, as a mask
-def test_the_blocks_of_a_large_batch_are_those_of_one_text(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request, "QUERIES", 128)
-    scheme, found = make(name), []
-    state = scheme.token_state(normal(4, 256, scheme.geometry.model_dim, seed=1))
-    given: dict[str, Any] = {"scheme": scheme, "state": state}
-    q, k, v = normal(3, 4, HEADS, 256, WIDTH)
-    for least in (1 << 40, 1):
-        monkeypatch.setattr(request, "LARGE", least)
-        with LargestStorage() as largest, torch.no_grad():
-            attention(q, k, v, positions=torch.arange(256), **given)
-        found.append(largest.bytes)
-    assert found[0] == 4 * found[1]
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -49,10 +49,10 @@ def _writes(past: Tensor, new: Tensor) -> bool:
     """Return whether memory may be written: no graph reads it, and nothing is cast."""
     recorded = torch.is_grad_enabled() or torch.compiler.is_compiling()
     alike = past.dtype == new.dtype and past.device == new.device
-    return alike and not recorded and has_memory(past) and has_memory(new)
+    return alike and not recorded and _has_memory(past) and _has_memory(new)
 
 
-def has_memory(x: Tensor) -> bool:
+def _has_memory(x: Tensor) -> bool:
     """Return whether a tensor is a plain one, outside of transforms such as vmap."""
     try:
         return type(x) is Tensor and x.data_ptr() >= 0

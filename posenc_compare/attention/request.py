@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from posenc_compare.attention.cache import has_memory
 from posenc_compare.attention.plan import Plan, repeat_heads
 from posenc_compare.errors import HookError, ShapeError
 from posenc_compare.schemes.contract import ask, ask_offsets, ask_scale, check_returned
@@ -31,7 +30,6 @@ WHOLE_ROWS = ("scores", "weights", "values")  # hooks that see all logits of a r
 Join = Callable[[Tensor], Tensor]
 
 QUERIES = 512  # queries at a time, where something is written for every pair
-LARGE = 1 << 23  # pairs of a block, which glibc returns to the system when it is freed
 
 
 @dataclass(frozen=True)
@@ -140,26 +138,15 @@ class Request:
             v=self.v[:, :, :seen],
         )
 
-    def by_rows(
-        self, run: Callable[["Request"], Tensor], apart: bool = False
-    ) -> Tensor:
+    def by_rows(self, run: Callable[["Request"], Tensor]) -> Tensor:
         """Return what `run` makes of each block, one below the other.
 
         Between two passes nothing is kept of a block but what comes in: the backward
-        pass computes it again. Without gradients, texts that share nothing go one by
-        one where a block of all is large, which saves a CPU the pages of its memory.
-
-        Args:
-            run: returns `(batch, heads, query, ...)`.
-            apart: whether nothing is computed that all texts of the batch share.
+        pass computes it again.
         """
 
         def one(start: int, stop: int) -> Tensor:
-            part = self.rows(start, stop)
-            if apart and part.is_large:
-                texts = range(len(self.q))
-                return torch.cat([run(part.text(place)) for place in texts])
-            return run(part)
+            return run(self.rows(start, stop))
 
         if len(self.blocks) == 1:
             return run(self)
@@ -167,32 +154,6 @@ class Request:
             return torch.cat([one(*block) for block in self.blocks], dim=2)
         again = partial(checkpoint, one, use_reentrant=False, preserve_rng_state=False)
         return torch.cat([again(*block) for block in self.blocks], dim=2)
-
-    @property
-    def is_large(self) -> bool:
-        """Return whether a CPU computes the texts of this block faster one by one."""
-        if torch.compiler.is_compiling() or torch.is_grad_enabled():
-            return False
-        alone = has_memory(self.q) and self.q.is_cpu and self.call.drawn is None
-        pairs = math.prod(self.q.shape[:3]) * self.k.shape[2]
-        return alone and len(self.q) > 1 and pairs >= LARGE
-
-    def text(self, place: int) -> "Request":
-        """Return the request of one text of the batch."""
-        own = slice(place, place + 1)
-        call = self.call.text(place)
-        return replace(self, call=call, q=self.q[own], k=self.k[own], v=self.v[own])
-
-    @property
-    def shares_bias(self) -> bool:
-        """Return whether all texts have the same bias, which the second query shows."""
-        call = self.rows(1, 2).call
-        pair = _pairwise(self.scheme, call)
-        if pair is None:
-            return True
-        heads = call.q.shape[1]
-        added = pair(*index_grid(len(call.q), heads, *call.sizes, call.q.device))
-        return added.dim() < 4 or bool((added == added[:1]).all())
 
     @property
     def grouped(self) -> bool:

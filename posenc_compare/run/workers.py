@@ -21,12 +21,14 @@ START = 120.0  # seconds that a worker may take until it begins a cell
 TAIL = 2000  # bytes kept of what a scheme prints
 CHUNK = 1 << 16  # bytes, as many as a pipe holds
 # A worker's C library keeps memory that was freed: asking the system for 32 MiB again
-# costs as much as copying it eight times. Larger blocks go back, for they leave holes:
-# if they are kept, `irpe` takes 5.3 GiB on 95 x 95 cells, and 1.0 otherwise. Values
-# that the user sets take precedence.
+# costs as much as copying it eight times. Small blocks are joined when they are freed,
+# else they leave holes between large ones, which tensors do not fit in: `path` ran out
+# of 24 GiB at 32 768 tokens, and takes 2.7. Values that the user sets take
+# precedence.
 KEEP_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
+    "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0",
 }
 SERVE = "from posenc_compare.run.worker import main; main()"
 

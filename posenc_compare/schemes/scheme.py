@@ -246,20 +246,6 @@ class Call:
             k_placed=k_placed,
         )
 
-    def text(self, place: int) -> "Call":
-        """Return the call of one text of the batch, which drew no random numbers."""
-        batched = ("q", "k", "q_positions", "k_positions", "state", "segments")
-        batched += ("prefix", "query_segments", "blind", "q_placed", "k_placed")
-        given = {name: getattr(self, name) for name in batched}
-        return replace(
-            self,
-            **{
-                name: x[place : place + 1]
-                for name, x in given.items()
-                if isinstance(x, Tensor) and len(x) > 1  # not shared by all texts
-            },
-        )
-
     def may_look(self, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return where a query may look; index tensors broadcast, as in a bias."""
         keep = (key >= 0) & (query >= 0)  # all true, in the shape of the pair

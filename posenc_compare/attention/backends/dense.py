@@ -21,9 +21,7 @@ def serves(request: Request) -> str:
 
 def run(request: Request) -> Tensor:
     """Build bias and mask for all pairs of a block of rows, and attend."""
-    several = len(request.blocks) > 1
-    apart = several and request.is_large and not request.shares_bias
-    return request.by_rows(_attend, apart=apart)
+    return request.by_rows(_attend)
 
 
 def _attend(request: Request) -> Tensor:

@@ -19,7 +19,7 @@ def serves(request: Request) -> str:
 
 def run(request: Request) -> Tensor:
     """Attend as the definition says, in blocks of rows."""
-    return request.by_rows(_attend, apart=True)
+    return request.by_rows(_attend)
 
 
 def _attend(request: Request) -> Tensor:
