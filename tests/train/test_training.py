@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from support.schemes import AXES, SEQUENCE
+from support.schemes import SEQUENCE
 from support.trainings import SIZES, small
 from torch import Tensor
 
@@ -37,7 +37,6 @@ from posenc_compare.train.progress import Progress
 from posenc_compare.train.trainer import Trainer, trainer_of
 from posenc_compare.variants import parse_variants
 
-BEYOND = [name for name, axes in AXES.items() if axes != 1]
 GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
 TOKENS = "tokens or logits"  # what tables and biases are added to
 SETTING = Training(steps=30, length=16, learning_rate=1e-2)
