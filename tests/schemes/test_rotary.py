@@ -22,7 +22,6 @@ from schemes.tools import (
     dot,
     grid,
     normal,
-    on_paths,
     pair_by_pair,
     rotation_by_complex,
     seeded,
@@ -786,15 +785,6 @@ class TestRopePp(RotaryTests):
         both = t.q[b, read, i], t.k[b, read, j]
         z = complex_product(*both, distance, t.option("layout"))
         return z.real if h < real else z.imag
-
-    def test_keys_that_serve_groups_are_those_of_their_queries(self) -> None:
-        q, k, v = vectors(1, 4, 6, WIDTH)
-        few = k[:, ::2], v[:, ::2]
-        many = (x.repeat_interleave(2, dim=1) for x in few)
-        call = {"scheme": self.make(heads=4), "positions": torch.arange(6)}
-        got, expected = (on_paths(q, *kv, **call) for kv in (few, many))
-        for read, wanted in zip(got, expected, strict=True):
-            close(read, wanted, 1e-13)
 
 
 class TestRopeResonance(RotaryTests):
