@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support.checkpoints import save_llama, save_tokenizer  # noqa: E402
-from support.shown import refusal as refused  # noqa: E402
+from support.shown import refusal  # noqa: E402
 from tokenizers import pre_tokenizers  # noqa: E402
 
 from posenc_compare.errors import ConfigError  # noqa: E402
@@ -226,7 +226,7 @@ def test_wrong_input_has_one_line(
     posenc: Any, place: Path, corpus: str, words: str
 ) -> None:
     given = ("--corpus", corpus, "--dry-run", *words.split())
-    assert WRONG[words] in refused(posenc("hf", "evaluate", place, *given))
+    assert WRONG[words] in refusal(posenc("hf", "evaluate", place, *given))
 
 
 def changed(place: Path, folder: Path, **fields: Any) -> Path:

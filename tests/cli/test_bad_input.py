@@ -12,6 +12,7 @@ import pytest
 from conftest import run_here
 from support.filesystem import within
 from support.records import record, stored
+from support.shown import refusal
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.run.compute import compute
@@ -31,17 +32,6 @@ HUGE = "0x" + "f" * 4000  # which Python does not show in decimal digits
 HOSTILE = ["\x1b[31mred\u202e", "two\nlines\udcff", "nul\0", "x" * 10_000, ""]
 
 
-def refused(done: Any, code: int = 2) -> str:
-    """Return the one line that says what is wrong."""
-    assert done.returncode == code, done
-    assert done.stdout == ""
-    (line,) = done.stderr.split("\n")[:-1]
-    assert line.startswith("error: ")
-    assert line.isprintable()
-    assert len(line) <= 2010
-    return line
-
-
 # --- numbers ----------------------------------------------------------------------
 
 
@@ -53,7 +43,7 @@ def refused(done: Any, code: int = 2) -> str:
     ],
 )
 def test_sizes_are_whole_numbers_in_their_range(posenc, size: str, value: str) -> None:
-    line = refused(posenc(*DRY, f"--set={size}={value}"))
+    line = refusal(posenc(*DRY, f"--set={size}={value}"))
     assert f"{size.replace('-', '_')} must be a whole number from " in line
     assert f"got {value}" in line or f"got {value!r}" in line
 
@@ -63,7 +53,7 @@ def test_sizes_are_whole_numbers_in_their_range(posenc, size: str, value: str) -
     ["", "16", "1x16", "-2x8", "33x32", "16x", "x16", "016x16", "16X16", "16x16x16"],
 )
 def test_grids_are_sizes_that_fit(posenc, grid: str) -> None:
-    line = refused(posenc("measure", "--dry-run", f"--set=grid={grid}"))
+    line = refusal(posenc("measure", "--dry-run", f"--set=grid={grid}"))
     assert line.startswith("error: grid must be ROWSxCOLUMNS, each at least 2, with ")
     assert line.endswith(f"got {grid!r}; 16x16 would work")
 
@@ -83,7 +73,7 @@ def test_grids_are_sizes_that_fit(posenc, grid: str) -> None:
     ],
 )
 def test_what_has_no_place_on_a_grid(posenc, words: list[str], said: str) -> None:
-    assert said in refused(posenc("run", "--dry-run", "--set", "grid=16x16", *words))
+    assert said in refusal(posenc("run", "--dry-run", "--set", "grid=16x16", *words))
 
 
 LONG = pytest.param(10**5000, id="too long to be shown")
@@ -167,7 +157,7 @@ def test_seeds_are_whole_and_up_to_the_largest_that_torch_takes(value: Any) -> N
     ],
 )
 def test_wrong_options(posenc, words: list[str], message: str) -> None:
-    assert message in refused(posenc(*DRY, *words))
+    assert message in refusal(posenc(*DRY, *words))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +193,7 @@ def test_wrong_options(posenc, words: list[str], message: str) -> None:
     ],
 )
 def test_wrong_words_of_other_commands(posenc, words: str, message: str) -> None:
-    assert message in refused(posenc(*words.split()))
+    assert message in refusal(posenc(*words.split()))
 
 
 def test_no_arguments_show_the_help(posenc) -> None:
@@ -227,7 +217,7 @@ def test_ten_million_cells_are_counted_and_refused(posenc) -> None:
     measures = "uniqueness,shift_linearity,smoothness,perturbation,shift_error,far_keys"
     measures += ",distance_decay,attention_reach,portrait"  # that last for one seed
     words = ["measure", "--schemes", MANY, "--measures", measures, "--seeds", "10000"]
-    line = refused(posenc(*words, "--dry-run"))
+    line = refusal(posenc(*words, "--dry-run"))
     assert "at most 100000 cells, got 10000125" in line
 
 
@@ -280,7 +270,7 @@ def test_wrong_settings_in_a_file(
     (tmp_path / "x.toml").write_bytes(text)
     chosen = text.startswith((b"\nschemes", b"\nmeasures"))  # which flags would hide
     words = ["run", "--dry-run"] if chosen else DRY
-    assert message in refused(posenc(*words, "--config", tmp_path / "x.toml"))
+    assert message in refusal(posenc(*words, "--config", tmp_path / "x.toml"))
 
 
 def test_a_file_of_settings_may_be_a_link_with_a_mark_and_any_line_ends(
@@ -289,9 +279,9 @@ def test_a_file_of_settings_may_be_a_link_with_a_mark_and_any_line_ends(
     (tmp_path / "x.toml").write_bytes(b"\xef\xbb\xbfseeds = 2\r\nheads = 0\r\n")
     (tmp_path / "link").symlink_to("x.toml")
     words = [*DRY, "--config", tmp_path / "link"]
-    assert "link:2: heads must be" in refused(posenc(*words))
+    assert "link:2: heads must be" in refusal(posenc(*words))
     assert "2 cells" in posenc(*words, "--set", "heads=2").stdout
-    line = refused(posenc(*words, "--set", "heads=-1"))  # not the value of the file
+    line = refusal(posenc(*words, "--set", "heads=-1"))  # not the value of the file
     assert line.startswith("error: heads must be")
 
 
@@ -324,8 +314,8 @@ def test_a_corpus_larger_than_memory_is_refused_unread(posenc, tmp_path: Path) -
     for i in range(4):
         with (folder / f"{i}").open("wb") as file:
             file.truncate(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 7)
-    assert "must fit twice in" in refused(posenc(*TRAIN, "--corpus", folder))
-    line = refused(posenc(*DRY, "--measures", "all", "--corpus", folder))
+    assert "must fit twice in" in refusal(posenc(*TRAIN, "--corpus", folder))
+    line = refusal(posenc(*DRY, "--measures", "all", "--corpus", folder))
     assert "must fit twice in" in line
 
 
@@ -375,9 +365,9 @@ def test_folders_that_hold_no_records(
         return posenc(*(given.get(word, word) for word in words))
 
     for name in ("none", "empty"):
-        line = refused(command(name))
+        line = refusal(command(name))
         assert f"{name}: must hold records of a run" in line
-    assert "must be a folder" in refused(command("file"), 3)
+    assert "must be a folder" in refusal(command("file"), 3)
 
 
 def test_places_that_cannot_be_written(posenc, records: Path, tmp_path: Path) -> None:
@@ -434,7 +424,7 @@ def test_a_new_folder_with_the_name_of_a_file_is_refused(
 ) -> None:
     out = tmp_path / "by.tex"
     words = MEASURED if command == "measure" else [command, measured, "--out"]
-    line = refused(posenc(*words, out))
+    line = refusal(posenc(*words, out))
     assert f"out must be a folder, got '{out}'; '{tmp_path}/by' would work" in line
     assert not out.exists()
 
@@ -465,7 +455,7 @@ def test_only_regular_files_of_some_length_are_read(
         place.mkdir()
     words, said = READS[option]
     with within(30):
-        line = refused(posenc(*words, option, place))
+        line = refusal(posenc(*words, option, place))
     assert place.name in line
     assert said in line
 
@@ -494,7 +484,7 @@ def test_files_that_are_no_plugins(
     posenc, tmp_path: Path, text: bytes, message: str
 ) -> None:
     (tmp_path / "plugin.py").write_bytes(text)
-    line = refused(posenc(*DRY, "--plugin", tmp_path / "plugin.py"))
+    line = refusal(posenc(*DRY, "--plugin", tmp_path / "plugin.py"))
     assert message in line
     assert "plugin" in line
 
@@ -515,7 +505,7 @@ def test_options_of_a_plugin_must_have_a_type_and_a_default(
     text = SCHEME.format(name="mine") + OPTION.format(option=option)
     (tmp_path / "plugin.py").write_text(text)
     words = [*DRY, "--plugin", tmp_path / "plugin.py", "--schemes"]
-    line = refused(posenc(*words, "mine:size=1"))
+    line = refusal(posenc(*words, "mine:size=1"))
     assert message in line
     assert posenc(*words, "mine").returncode == 0
 
@@ -549,7 +539,7 @@ def test_hostile_text_stays_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = posenc(*words, text)
-    refused(done, 3 if done.returncode == 3 else 2)
+    refusal(done, 3 if done.returncode == 3 else 2)
 
 
 # --- hostile names of folders and plugins -------------------------------------------
