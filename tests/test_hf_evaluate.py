@@ -1,6 +1,5 @@
 """Checkpoints, read at several lengths and under every scaling."""
 
-import json
 import math
 import shutil
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
-from support.checkpoints import save_llama, save_tokenizer  # noqa: E402
+from support.checkpoints import restate, save_llama, save_tokenizer  # noqa: E402
 from support.shown import refusal  # noqa: E402
 from tokenizers import pre_tokenizers  # noqa: E402
 
@@ -234,11 +233,6 @@ def changed(place: Path, folder: Path, **fields: Any) -> Path:
     shutil.copytree(place, folder)
     restate(folder, **fields)
     return folder
-
-
-def restate(folder: Path, **fields: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
 def scaled(**more: Any) -> dict[str, Any]:

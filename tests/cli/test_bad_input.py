@@ -146,7 +146,6 @@ def test_seeds_are_whole_and_up_to_the_largest_that_torch_takes(value: Any) -> N
         (["extra"], "unexpected extra argument"),
         (["mine.py"], "argument(s) (mine.py); --plugin FILE adds a file"),
         (["--set", "width=9,heads=10"], "width must be a multiple of heads"),
-        (["--schemes", ","], "no scheme named"),
         (
             ["--schemes", "swin,m_rope"],
             "error: schemes must have positions of 1 axis for a text, got swin of 2, "

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.schemes import SEQUENCE
-from support.trainings import SIZES, small
+from support.trainings import SIZES, small, words
 from torch import Tensor
 
 from posenc_compare.errors import NonFiniteError, PluginError
@@ -44,9 +44,7 @@ SETTING = Training(steps=30, length=16, learning_rate=1e-2)
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 400)
-    return load_corpus(str(path))
+    return load_corpus(str(words(tmp_path)))
 
 
 def text(corpus: Corpus, batch: int = 8) -> Task:
@@ -497,9 +495,7 @@ def test_tests_with_windows_that_move_by_one_byte_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("posenc_compare.train.token_scores.READS", 20)
-    text = tmp_path / "text.txt"
-    text.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 999)
-    setting = small(text, length=127, test_bytes=127 * 8)
+    setting = small(words(tmp_path, 999), length=127, test_bytes=127 * 8)
     found = []
     for _ in range(2):
         checkpoints = Checkpoints(tmp_path, 0.0)
