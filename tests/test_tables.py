@@ -25,7 +25,7 @@ from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show import frame
 from posenc_compare.show.format import Cell, Table, as_csv, csv_text
 from posenc_compare.show.frame import LONG, Numbers
-from posenc_compare.show.report import report_html
+from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import short_setting
 from posenc_compare.show.tables import display_tables, write_tables
 
@@ -139,7 +139,7 @@ def test_each_number_of_a_record_is_read_once(
     once = {"_rows": len(records), "_mean": 6}
     assert counts == once
     counts.clear()
-    report_html(records, "title")
+    write_report(records, "title", tmp_path / "report.html")
     assert counts == once
 
 
