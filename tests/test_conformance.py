@@ -69,7 +69,6 @@ LEARNED = [
     "inkling:clip=2;rank=3;reach=4",
     "lie_re:block=2;by=layer",
     "rope_learned:by=head;temperature=true",
-    "selective_rope:gate=true",
     "shaw:per_head=true;reach=2",
     "tapa:power=0.5",
     "tupe:relative=t5_bias",

@@ -545,7 +545,7 @@ def test_a_model_that_is_not_there_has_its_line(posenc: Any, tmp_path: Path) -> 
     ):
         said = refusal(posenc("hf", "describe", place))
         assert said.startswith("error: model must be a folder with")
-        assert said.endswith(f": {reason}\n")
+        assert said.endswith(f": {reason}")
 
 
 def test_code_of_a_model_is_refused_and_never_run(posenc: Any, tmp_path: Path) -> None:

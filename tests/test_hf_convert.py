@@ -19,6 +19,7 @@ from torch import Tensor
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support import language_models  # noqa: E402
+from support.checkpoints import restate  # noqa: E402
 from support.language_models import GROUPED, SIZE, read  # noqa: E402
 from support.shown import refusal  # noqa: E402
 
@@ -254,11 +255,6 @@ def test_names_without_the_base_model_are_found(tmp_path: Path) -> None:
 # --- refusals ---------------------------------------------------------------------
 
 
-def config(folder: Path, **more: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_bytes()) | more))
-
-
 def weights(folder: Path, *without: str, **more: Tensor) -> None:
     path = folder / "model.safetensors"
     kept = load_file(path)
@@ -292,7 +288,7 @@ def test_a_layout_that_is_there_already_or_unknown_is_refused(llama: Path) -> No
     already = "layout must be adjacent, got half, which llama already has"
     assert already in refused(llama, "half")
     assert "layout must be adjacent or half, got 'halves'" in refused(llama, "halves")
-    config(llama, **{CONVERTED: "adjacent"})
+    restate(llama, **{CONVERTED: "adjacent"})
     assert "layout must be half, got adjacent, which llama" in refused(llama)
 
 

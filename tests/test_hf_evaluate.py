@@ -1,6 +1,5 @@
 """Checkpoints, read at several lengths and under every scaling."""
 
-import json
 import math
 import shutil
 from collections.abc import Callable
@@ -15,8 +14,8 @@ from matplotlib.figure import Figure
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
-from support.checkpoints import save_llama, save_tokenizer  # noqa: E402
-from support.shown import refusal as refused  # noqa: E402
+from support.checkpoints import restate, save_llama, save_tokenizer  # noqa: E402
+from support.shown import refusal  # noqa: E402
 from tokenizers import pre_tokenizers  # noqa: E402
 
 from posenc_compare.errors import ConfigError  # noqa: E402
@@ -226,7 +225,7 @@ def test_wrong_input_has_one_line(
     posenc: Any, place: Path, corpus: str, words: str
 ) -> None:
     given = ("--corpus", corpus, "--dry-run", *words.split())
-    assert WRONG[words] in refused(posenc("hf", "evaluate", place, *given))
+    assert WRONG[words] in refusal(posenc("hf", "evaluate", place, *given))
 
 
 def changed(place: Path, folder: Path, **fields: Any) -> Path:
@@ -234,11 +233,6 @@ def changed(place: Path, folder: Path, **fields: Any) -> Path:
     shutil.copytree(place, folder)
     restate(folder, **fields)
     return folder
-
-
-def restate(folder: Path, **fields: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
 def scaled(**more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
-from support.checkpoints import save_llama  # noqa: E402
+from support.checkpoints import restate, save_llama  # noqa: E402
 from support.language_models import GROUPED, WIDER  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
@@ -339,10 +339,9 @@ def test_a_model_with_other_layers_than_attention_is_refused(
 def test_a_rope_that_is_scaled_gets_no_recommendation(
     place: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "config.json"
-    given = json.loads((place / "config.json").read_text())
-    given["rope_parameters"] = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
-    path.write_text(json.dumps(given))
+    shutil.copy(place / "config.json", tmp_path)
+    scaled = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
+    restate(tmp_path, rope_parameters=scaled)
     with pytest.raises(ConfigError, match="a rope without scaling, got linear"):
         target(str(tmp_path), 4 * TRAINED)
 
@@ -364,10 +363,8 @@ def test_code_in_a_folder_that_is_not_run_has_one_line(
     posenc: Any, place: Path, corpus: str, tmp_path: Path
 ) -> None:
     own = shutil.copytree(place, tmp_path / "own")
-    path = own / "config.json"
-    stated = json.loads(path.read_text())
     named = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
-    path.write_text(json.dumps({**stated, "auto_map": named}))
+    restate(own, auto_map=named)
     (own / "own.py").write_text("raise SystemExit(77)")
     line = (
         f"{own}: names code of its own (auto_map), which is not run; this is about the "
@@ -388,9 +385,7 @@ def test_code_in_a_folder_that_is_not_run_has_one_line(
         assert done.stderr.startswith(line)
         assert done.stderr.count("auto_map") == 1
         assert ("(auto_map)" in done.stdout) == (command in ("check", "describe"))
-    path.write_text(
-        json.dumps({**stated, "auto_map": {"AutoTokenizer": ["own", None]}})
-    )
+    restate(own, auto_map={"AutoTokenizer": ["own", None]})
     assert posenc("hf", "describe", own).stderr == ""
 
 

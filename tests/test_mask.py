@@ -251,7 +251,7 @@ def test_blocks_of_rows_give_what_all_rows_give(
 GROUPED: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in ("nope", "rope", "alibi", "t5_bias", "fope", "deberta")),
     *((name, {}) for name in ("transformer_xl", "shaw", "fox", "pope", "path")),
-    ("rerope", {}),
+    *((name, {}) for name in ("rerope", "rope_pp")),
 ]
 
 

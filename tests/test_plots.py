@@ -27,7 +27,6 @@ from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.records.quantities import ONE_LAYER, Quantity, Row
 from posenc_compare.records.record import Record, Status
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
-from posenc_compare.show import frame
 from posenc_compare.show.differences import Difference
 from posenc_compare.show.plots import style
 from posenc_compare.show.plots.clock_hands import angles_of_code
@@ -39,7 +38,6 @@ from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.rank import draw_rank
 from posenc_compare.show.plots.style import FAINT, FIRST, LABEL, looks, safe
-from posenc_compare.show.report import write_report
 from posenc_compare.show.results import Results
 from posenc_compare.stats.intervals import half_width
 
@@ -196,16 +194,6 @@ def test_all_plots_are_written_and_the_same_each_time(tmp_path: Path) -> None:
     assert draw_all([], tmp_path / "none") == []
     assert plt.imread(png).shape[1] == 7.0 * 150
     assert ">a$b_{</text>" in svg.read_text()
-
-
-def test_tables_and_plots_of_a_report_share_one_frame(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    records, read_rows = full("rope"), frame._rows
-    calls: list[Record] = []
-    monkeypatch.setattr(frame, "_rows", lambda r: calls.append(r) or read_rows(r))
-    write_report(records, "run", tmp_path / "report.html")
-    assert len(calls) == len(records)
 
 
 def test_numbers_of_one_layer_of_several_are_not_drawn() -> None:

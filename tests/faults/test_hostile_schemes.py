@@ -357,7 +357,7 @@ def hung(tmp_path_factory: pytest.TempPathFactory):
 def test_what_hangs_is_killed_in_time_with_its_group(hung) -> None:
     (_, _, written, _), logged, found = hung
     began = {line["hangs"]: line["time"] for line in logged if "hangs" in line}
-    ends = {label.partition("=")[2] or "deaf": t for label, t in written.items()}
+    ends = {label.partition("=")[2]: t for label, t in written.items()}
     assert began.keys() == ends.keys() == {*HANGS}
     for how, start in began.items():
         assert 1.5 <= ends[how] - start <= 2 + 2
@@ -378,9 +378,9 @@ def test_what_dies_is_lost_after_three_starts(zoo, records) -> None:
     assert len(found) == len(DEATHS)
     for how, record in found.items():
         assert record["status"] == "lost", record["error"]
-        assert DEATHS[how or "exit"] in record["error"]
+        assert DEATHS[how] in record["error"]
         assert record["provenance"]["attempts"] == 3
-        starts = [line for line in zoo[2] if line.get("dies") == (how or "exit")]
+        starts = [line for line in zoo[2] if line.get("dies") == how]
         assert len(starts) == 3
         assert len({line["pid"] for line in starts}) == 3
 
@@ -421,7 +421,7 @@ def test_what_writes_on_every_pipe_gives_no_wrong_record(records) -> None:
     found = labelled(records, "speaks")
     assert len(found) == len(SPEECH)
     for how, record in found.items():
-        if how in ("", "print", "fork"):
+        if how in ("print", "fork"):
             assert record["status"] == "ok"
         else:
             assert record["status"] == "failed"
@@ -433,7 +433,7 @@ def test_what_writes_on_every_pipe_gives_no_wrong_record(records) -> None:
 
 def test_what_a_cell_left_running_costs_no_other_cell(tmp_path: Path) -> None:
     asked = {"measures": ["smoothness"], "plugins": [PLUGIN]}
-    schemes = "haunts:how=child,haunts:how=orphan,haunts"
+    schemes = "haunts:how=child,haunts:how=orphan,haunts:how=waits"
     found = computed(tmp_path, schemes=schemes, **asked)
     said = [(record["status"], record["error"]) for record in found.values()]
     assert said == [("ok", "")] * 3

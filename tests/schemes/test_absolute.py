@@ -530,17 +530,6 @@ class TestLearnedAxes(EmbedTests):
         row, column = position
         return scheme.columns[column].tolist() + scheme.rows[row].tolist()
 
-    @pytest.mark.parametrize(
-        ("cell", "most", "got"), [((-1, 0), 6, -1), ((7, 0), 6, 7), ((6, 5), 4, 5)]
-    )
-    def test_cells_off_a_table_are_an_error(
-        self, cell: tuple[int, int], most: int, got: int
-    ) -> None:
-        x, places = torch.zeros(1, 2, 6).double(), torch.tensor([[1, 1], cell])
-        said = f"^learned_axes: positions must be from 0 to {most}, got {got}"
-        with pytest.raises(UndefinedPositionError, match=said):
-            self.make(height=7, width=5).embed(x, places)
-
 
 class TestPerceiver(WholeImageTests):
     """Perceiver's features, one number at a time."""

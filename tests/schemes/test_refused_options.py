@@ -217,7 +217,11 @@ PLACES: list[tuple[str, Any, str]] = [
     ("erpe:length=7", [9, 2], "erpe: distances must be from 0 to 6, got 7; "),
     ("learned", [0, -1], "learned: positions must be from 0 to 63, got -1"),
     ("learned", [0, 64], "learned: positions must be from 0 to 63, got 64"),
-    ("learned_axes:width=3", [[0, 3]], "learned_axes: positions must be from 0 to 2, "),
+    *(
+        ("learned_axes:height=7;width=5", [[1, 1], cell], f"{said} {most}, got {got}")
+        for said in ("learned_axes: positions must be from 0 to",)
+        for cell, most, got in (([-1, 0], 6, -1), ([7, 0], 6, 7), ([6, 5], 4, 5))
+    ),
     *(
         (f"bilevel:between={between}", [[0, 0], [3, place]], f"{said} got {place}")
         for said in ("bilevel: positions must be from 0 to 63,",)

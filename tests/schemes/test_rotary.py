@@ -22,7 +22,6 @@ from schemes.tools import (
     dot,
     grid,
     normal,
-    on_paths,
     pair_by_pair,
     rotation_by_complex,
     seeded,
@@ -737,7 +736,7 @@ class TestRopeClipped(RotaryTests):
         assert torch.equal(got, speeds(named))
 
 
-HEADS, WIDTH, LENGTH = 3, 8, 8
+HEADS, WIDTH = 3, 8
 
 
 class TestRopeLearned(RotaryTests):
@@ -787,15 +786,6 @@ class TestRopePp(RotaryTests):
         z = complex_product(*both, distance, t.option("layout"))
         return z.real if h < real else z.imag
 
-    def test_keys_that_serve_groups_are_those_of_their_queries(self) -> None:
-        q, k, v = vectors(1, 4, 6, WIDTH)
-        few = k[:, ::2], v[:, ::2]
-        many = (x.repeat_interleave(2, dim=1) for x in few)
-        call = {"scheme": self.make(heads=4), "positions": torch.arange(6)}
-        got, expected = (on_paths(q, *kv, **call) for kv in (few, many))
-        for read, wanted in zip(got, expected, strict=True):
-            close(read, wanted, 1e-13)
-
 
 class TestRopeResonance(RotaryTests):
     name = "rope_resonance"
@@ -823,11 +813,6 @@ class TestRopeResonance(RotaryTests):
 
 
 XPOS_PLACES = [0, 1, 5, 40, 300, 301, 900]
-
-
-def logits(scheme: Scheme, places: list[int]) -> Tensor:
-    q, k = normal(1, 2, len(places), 16), normal(1, 2, len(places), 16, seed=1)
-    return attention_logits(q, k, scheme=scheme, positions=torch.tensor(places))
 
 
 class TestXpos(RotaryTests):
@@ -949,19 +934,11 @@ def test_scalings_are_those_of_rope_with_another_attention_factor() -> None:
     assert rules["pi"].rotated_dims == latent().rotated_dims
 
 
-SHAPE = (2, 2, 5, 8)
-
-
-def noise(seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(SHAPE, generator=generator, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("layout", get_args(Layout))
 def test_one_angle_may_serve_all_positions(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x, angles = noise(0).bfloat16(), torch.linspace(0, 3, 4).double()
+    x, angles = normal(2, 2, 5, 8).bfloat16(), torch.linspace(0, 3, 4).double()
     phasors = torch.polar(torch.ones(1, 1, 1, 4).double(), angles)
     table = rotation_table(phasors, x.dtype, layout)
     whole = rotate(x, table, layout)
@@ -979,7 +956,7 @@ def test_blocks_of_rows_change_no_bit(
     angles = torch.arange(5.0).double()[:, None] * torch.logspace(0, -2, pairs)
     phasors = torch.polar(torch.full_like(angles, 1.25), angles)[None, None]
     table = rotation_table(phasors, dtype, layout)
-    x, tangent = (noise(seed).to(dtype) for seed in (0, 1))
+    x, tangent = normal(2, 2, 2, 5, 8).to(dtype)
 
     def turned(x: Tensor) -> Tensor:
         return rotate(x, table, layout)

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc_compare.errors import ConfigError, NoCodeError, ShapeError, StoreError
 from posenc_compare.schemes import Geometry, Scheme, register
@@ -59,20 +59,15 @@ DEEDS = {"realtime": lambda: os.kill(os.getpid(), 40)}
 class Evil(Scheme):
     """Raise, die or lie at the call of a hook."""
 
-    def __init__(self, geometry: Geometry, *, how: str = "", step: int = 0) -> None:
+    def __init__(self, geometry: Geometry, *, how: str = "") -> None:
         super().__init__(geometry)
         self.how = how
-        self.step = step
-        self.calls = 0
-        self.weight = nn.Parameter(torch.zeros(()))
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        self.calls += 1
-        if self.calls > self.step and self.how:
-            if self.how in ERRORS:
-                raise ERRORS[self.how](f"{self.how} of mine")
-            DEEDS[self.how]() if self.how in DEEDS else say(LIES[self.how]())
-        return x * (1 + self.weight) + positions[..., None].to(x.dtype) / 100
+        if self.how in ERRORS:
+            raise ERRORS[self.how](f"{self.how} of mine")
+        DEEDS[self.how]() if self.how in DEEDS else say(LIES[self.how]())
+        return x
 
 
 @register("refuses", family="absolute")
@@ -114,17 +109,3 @@ class Lingers(Scheme):
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
         return x + positions[..., None].to(x.dtype)
-
-
-@register("neighbour", family="absolute")
-class Neighbour(Scheme):
-    """Tell what it finds in the process."""
-
-    def __init__(self, geometry: Geometry) -> None:
-        super().__init__(geometry)
-        self.weight = nn.Parameter(torch.randn(geometry.model_dim))
-
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        warnings.warn("harmless", stacklevel=2)
-        found = torch.tensor(0.1).item() + torch.ones(64).std().item()
-        return x + self.weight.to(x.dtype) * positions[..., None].to(x.dtype) + found

@@ -1,6 +1,8 @@
 """Small checkpoints of Hugging Face, written to folders."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -33,3 +35,9 @@ def save_tokenizer(folder: Path, vocabulary: dict[str, int], **unknown: str) -> 
     whole.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=whole, **unknown)
     tokenizer.save_pretrained(folder)
+
+
+def restate(folder: Path, **fields: Any) -> None:
+    """Write other fields into the configuration of a checkpoint."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))

@@ -189,13 +189,17 @@ class Poison(Scheme):
         return x + self.number
 
 
-@register("hangs", family="absolute")
-class Hangs(Scheme):
-    """Never come back."""
+class Acting(Scheme):
+    """Does something to its process in a hook, which `how` names."""
 
-    def __init__(self, geometry: Geometry, *, how: str = "deaf") -> None:
+    def __init__(self, geometry: Geometry, *, how: str = "") -> None:
         super().__init__(geometry)
         self.how = how
+
+
+@register("hangs", family="absolute")
+class Hangs(Acting):
+    """Never come back."""
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         log(hangs=self.how)
@@ -216,12 +220,8 @@ class Hangs(Scheme):
 
 
 @register("dies", family="absolute")
-class Dies(Scheme):
+class Dies(Acting):
     """Take the process along."""
-
-    def __init__(self, geometry: Geometry, *, how: str = "exit") -> None:
-        super().__init__(geometry)
-        self.how = how
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         log(dies=self.how)
@@ -247,12 +247,8 @@ class Hog(Scheme):
 
 
 @register("haunts", family="absolute")
-class Haunts(Scheme):
+class Haunts(Acting):
     """Leave a process that writes on every pipe later, or be there meanwhile."""
-
-    def __init__(self, geometry: Geometry, *, how: str = "waits") -> None:
-        super().__init__(geometry)
-        self.how = how
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         how, self.how = self.how, ""
@@ -273,12 +269,8 @@ class Haunts(Scheme):
 
 
 @register("speaks", family="absolute")
-class Speaks(Scheme):
+class Speaks(Acting):
     """Write where it should not, or leave something behind."""
-
-    def __init__(self, geometry: Geometry, *, how: str = "print") -> None:
-        super().__init__(geometry)
-        self.how = how
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         how, self.how = self.how, ""

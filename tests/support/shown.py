@@ -26,11 +26,14 @@ class Shown:
     lines: list[str] = field(default_factory=list)
 
 
-def refusal(done: Any) -> str:
+def refusal(done: Any, code: int = 2) -> str:
     """Return the one line of a command that refuses what it was given."""
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
+    assert (done.returncode, done.stdout) == (code, ""), done
+    (line,) = done.stderr.split("\n")[:-1]
+    assert line.startswith("error: ")
+    assert line.isprintable()
+    assert len(line) <= 2010
+    return line
 
 
 Show = Callable[..., list[Shown]]

@@ -6,6 +6,7 @@ from typing import Any
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import load_corpus
 
+WORDS = b"the quick brown fox jumps over the lazy dog. "
 SIZES: dict[str, Any] = {"layers": 1, "width": 16, "heads": 2, "length": 8, "steps": 3}
 SIZES |= {"batch": 2, "longest": 2, "test_bytes": 64}
 
@@ -26,3 +27,10 @@ def small(text: str | Path, **changes: Any) -> Training:
     """Return a training of three steps on the text in a file."""
     setting = Training(**{**SIZES, **changes}, corpus=str(text))
     return setting.resolve(load_corpus)
+
+
+def words(folder: Path, times: int = 400) -> Path:
+    """Write the same words again and again into a file; return its path."""
+    path = folder / "text.txt"
+    path.write_bytes(WORDS * times)
+    return path

@@ -5,6 +5,7 @@ from typing import Any, TypeVar, get_args
 
 import pytest
 import torch
+from schemes.tools import normal
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Variant
@@ -18,11 +19,6 @@ T = TypeVar("T", bound=Still)
 WIDTH, HEADS, SEQ = 8, 2, 9
 GEOMETRY = Geometry(model_dim=WIDTH, heads=HEADS, length=16)
 CAUSAL = [name for name in get_args(Convolution) if name != "peg"]
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    draw = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=draw, dtype=torch.float64)
 
 
 def slow(x: torch.Tensor, taps: torch.Tensor) -> list[list[float]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.trainings import words
 
 from posenc_compare.measures.cost import cost
 from posenc_compare.schemes import Geometry, Variant
@@ -21,11 +22,9 @@ LABELS = ["t5_bias", "learned", "fire"]  # tables, codes, one for each layer
 
 @pytest.fixture
 def setting(tmp_path: Path) -> Training:
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 400)
     made = Training(
         width=32, length=16, steps=STEPS, batch=4, drop=0.25, longest=1,
-        test_bytes=64, corpus=str(path),
+        test_bytes=64, corpus=str(words(tmp_path)),
     )  # fmt: skip
     return made.resolve(load_corpus)
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 import torch
 from support.schemes import AXES
+from support.trainings import words
 
 from posenc_compare.attention import Mask, Session
 from posenc_compare.errors import ConfigError
@@ -179,9 +180,7 @@ def test_an_image_is_one_frame_to_a_scheme_of_three_axes() -> None:
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 400)
-    return path
+    return words(tmp_path)
 
 
 def test_masked_bytes_are_those_that_count(text: Path) -> None:

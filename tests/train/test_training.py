@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from support.schemes import AXES, SEQUENCE
-from support.trainings import SIZES, small
+from support.schemes import SEQUENCE
+from support.trainings import SIZES, small, words
 from torch import Tensor
 
 from posenc_compare.errors import NonFiniteError, PluginError
@@ -37,7 +37,6 @@ from posenc_compare.train.progress import Progress
 from posenc_compare.train.trainer import Trainer, trainer_of
 from posenc_compare.variants import parse_variants
 
-BEYOND = [name for name, axes in AXES.items() if axes != 1]
 GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
 TOKENS = "tokens or logits"  # what tables and biases are added to
 SETTING = Training(steps=30, length=16, learning_rate=1e-2)
@@ -45,9 +44,7 @@ SETTING = Training(steps=30, length=16, learning_rate=1e-2)
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 400)
-    return load_corpus(str(path))
+    return load_corpus(str(words(tmp_path)))
 
 
 def text(corpus: Corpus, batch: int = 8) -> Task:
@@ -498,9 +495,7 @@ def test_tests_with_windows_that_move_by_one_byte_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("posenc_compare.train.token_scores.READS", 20)
-    text = tmp_path / "text.txt"
-    text.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 999)
-    setting = small(text, length=127, test_bytes=127 * 8)
+    setting = small(words(tmp_path, 999), length=127, test_bytes=127 * 8)
     found = []
     for _ in range(2):
         checkpoints = Checkpoints(tmp_path, 0.0)
