@@ -287,8 +287,6 @@ def largest(found: list[tuple[float, str]]) -> Compared:
 def _ratio(one: Rotation, own: Rotation) -> tuple[float, str]:
     """Return the largest relative difference of frequencies, and the first pair off."""
     made, wanted = one.frequencies, own.frequencies
-    assert made is not None
-    assert wanted is not None
     noise = 2**-21 / LENGTH  # of angles in float32 at the last position
     off = ((made - wanted).abs() - noise).clamp(min=0) / wanted
     pair = int((off > EXACT).int().argmax())
