@@ -168,9 +168,7 @@ class Pass:
         q = room.expand(batch, heads, queries, channels)
         k = room.expand(batch, heads, keys, channels)
         keep = session.plan.call(plain, 0, q, k, None).keep()
-        differs = torch.zeros(()) if keep is None else keep != seen
-        if keep is None and not seen.all():
-            differs = ~seen
+        differs = ~seen if keep is None else keep != seen
         if self.real is not None:
             own = self.real[:, self.dropped + self.past : self.tokens]
             differs = differs & own[:, None, :, None]  # padding may look anywhere

@@ -18,6 +18,7 @@ from posenc_compare.hf.checkpoint import (
     local_place,
     reason_of,
     sha256_of,
+    source_of,
 )
 from posenc_compare.hf.needles import haystack, least_length
 from posenc_compare.hf.places import UnsupportedModelError
@@ -196,10 +197,8 @@ def _check_room(tokenizer: Any, setting: Retrieval, windows: int) -> None:
 
 def _tokenizer(place: Path) -> Any:
     """Return the tokenizer of a folder or a GGUF file; refuse a folder without one."""
-    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
-    source = place.parent if given else place
     try:
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **given)
+        return AutoTokenizer.from_pretrained(**source_of(place))
     except Exception as error:  # whatever its files make transformers raise
         raise ConfigError(
             f"model must be a folder with a tokenizer that transformers loads, got "
