@@ -161,8 +161,7 @@ def _outcomes(numbers: Numbers) -> Iterator[tuple[str, Quantity, list[Column]]]:
             columns = by_x(measure, named, quantity.better, failed)
             yield f"{quantity.heading} by {quantity.x}", quantity, columns
         elif isinstance(view, Headline):
-            own = frame.by_scheme(frame.of_quantity(means, measure, ""))
-            own |= frame.by_scheme(frame.of_headline(means, measure, view))
+            own = frame.of_headline(means, measure, view)
             yield quantity.heading, quantity, [Column(quantity.heading, measure, own)]
 
 

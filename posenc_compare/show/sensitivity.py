@@ -19,7 +19,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.registry import SCORES
 from posenc_compare.show import frame
 from posenc_compare.show.format import Table
-from posenc_compare.show.frame import Frame, by_scheme, of_quantity
+from posenc_compare.show.frame import Frame, of_quantity
 from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.tables import layout, texts_behind, without_number
 from posenc_compare.show.tasks import by_task, prefix
@@ -83,8 +83,7 @@ def _outcomes(
         for heading, one in shown.items():
             columns = []
             for value, some in means.items():
-                found = by_scheme(of_quantity(some, measure, ""))
-                found |= by_scheme(frame.of_headline(some, measure, one))
+                found = frame.of_headline(some, measure, one)
                 columns.append(Column(value, measure, found, quantity.better))
             yield heading, columns
 

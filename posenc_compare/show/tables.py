@@ -182,8 +182,7 @@ class Part:
 
     def headline(self, view: Headline, measure: str) -> Column:
         """Return the column of one row of a quantity."""
-        own = by_scheme(of_quantity(self.means, measure, ""))
-        own |= by_scheme(frame.of_headline(self.means, measure, view))
+        own = frame.of_headline(self.means, measure, view)
         name, better = view.quantity.heading, self.better(view)
         known = [one for one in self.floors(view, measure) if one.x == view.x]
         return Column(name, measure, own, better, (*known,), name + ARROWS[better])
