@@ -35,15 +35,10 @@ SCORE = ("extrapolation", "bits_per_byte")  # that ranks go by
 
 @dataclass(frozen=True)
 class Difference:
-    """Scores of another scheme less those of one.
+    """Scores of another scheme less those of one."""
 
-    Attributes:
-        values: one for each common seed.
-        p: of a difference, adjusted for all other schemes; NaN for too few seeds.
-    """
-
-    values: Floats
-    p: float
+    values: Floats  # one for each common seed
+    p: float  # of a difference, adjusted for all other schemes; NaN for too few seeds
 
     @property
     def mean(self) -> float:

@@ -30,23 +30,14 @@ VERDICTS = ("agrees", "disagrees", "not separable", "not measured")
 
 @dataclass(frozen=True)
 class Score:
-    """A number of trained networks.
+    """A number of trained networks."""
 
-    Attributes:
-        scheme: with its options, as in `--schemes`.
-        quantity: its name; `reciprocal_rank` is of the exact match, over all tasks.
-        times: where on a curve, in training lengths; 0 off a curve.
-        case: the condition it was measured under.
-        task: that networks were trained on.
-        convolution: of the networks.
-    """
-
-    scheme: str
-    quantity: str = "bits_per_byte"
-    times: int = 1
-    case: str = ""
-    task: str = "language"
-    convolution: str = "none"
+    scheme: str  # with its options, as in `--schemes`
+    quantity: str = "bits_per_byte"  # its name, or `RANKS`
+    times: int = 1  # where on a curve, in training lengths; 0 off a curve
+    case: str = ""  # the condition it was measured under
+    task: str = "language"  # that networks were trained on
+    convolution: str = "none"  # of the networks
 
     def __str__(self) -> str:
         """Return what a table calls it."""
