@@ -82,6 +82,7 @@ class Reader:
         self.causal = is_causal(model) if causal is None else causal
         tokens = tokens_of(config, tokens)
         self.tokens, self.half, self.quarter = tokens, tokens // 2, tokens // 4
+        self.parts = [self.half, tokens - self.half - 1, 1]  # read with a cache
         self.arguments = arguments_of(model)
         named = inspect.signature(model.forward).parameters
         own = self.arguments & named.keys()  # before what `**kwargs` may take
@@ -244,11 +245,7 @@ def _causal(r: Reader) -> tuple[Tensor, Tensor]:
 
 
 def _cached(r: Reader) -> tuple[Tensor, Tensor]:
-    return r.in_parts(r.ids, _parts(r)), r.full
-
-
-def _parts(r: Reader) -> list[int]:
-    return [r.half, r.tokens - r.half - 1, 1]
+    return r.in_parts(r.ids, r.parts), r.full
 
 
 def _stepwise(r: Reader) -> tuple[Tensor, Tensor]:
@@ -260,11 +257,11 @@ def _offset(r: Reader) -> tuple[Tensor, Tensor]:
     given = r.at(r.counted + r.quarter)
     if not given:
         raise NotApplicableError(NO_IDS)
-    return r.in_parts(r.ids, _parts(r), **given), r.read(r.ids, **given)
+    return r.in_parts(r.ids, r.parts, **given), r.read(r.ids, **given)
 
 
 def _static(r: Reader) -> tuple[Tensor, Tensor]:
-    return r.in_parts(r.ids, _parts(r), r.static()), r.full
+    return r.in_parts(r.ids, r.parts, r.static()), r.full
 
 
 def _padded(r: Reader, *, share: float) -> tuple[Tensor, Tensor]:
@@ -341,7 +338,7 @@ def _embedded(r: Reader) -> tuple[Tensor, Tensor]:
     try:
         made = [r.read(states)]
         with suppress(NotApplicableError):
-            made.append(r.in_parts(states, _parts(r)))
+            made.append(r.in_parts(states, r.parts))
     except (AttributeError, TypeError) as error:  # it reads ids all the same
         raise NotApplicableError("takes no inputs_embeds") from error
     return torch.cat(made), r.full.repeat(len(made), 1, 1)

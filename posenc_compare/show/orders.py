@@ -25,7 +25,6 @@ from posenc_compare.stats.level import ALPHA
 from posenc_compare.stats.pairs import adjusted_p_of
 
 RANKS = "reciprocal_rank"  # of the exact match, over all tasks
-VERDICTS = ("agrees", "disagrees", "not separable", "not measured")
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Outcome(Difference):
     def verdict(self) -> str:
         """Return whether the claim agrees with the records, disagrees or neither."""
         if not len(self.values):
-            return VERDICTS[3]
+            return "not measured"
         margin, width = self.claim.margin, half_width(self.values)
         match self.claim.kind:
             case "better":
@@ -112,7 +111,7 @@ class Outcome(Difference):
             case "no worse":
                 agrees = self.mean - width >= -margin
                 disagrees = self.mean + width < -margin
-        return VERDICTS[0 if agrees else 1 if disagrees else 2]
+        return "agrees" if agrees else "disagrees" if disagrees else "not separable"
 
 
 def outcomes(order: PublishedOrder, records: list[Record]) -> list[Outcome]:
@@ -142,11 +141,9 @@ def verdict(found: Iterable[Outcome]) -> str:
     An order is measured if one of its claims is.
     """
     verdicts = {outcome.verdict for outcome in found}
-    if verdicts == {VERDICTS[3]}:
-        return VERDICTS[3]
-    if VERDICTS[1] in verdicts:
-        return VERDICTS[1]
-    return VERDICTS[0] if verdicts == {VERDICTS[0]} else VERDICTS[2]
+    if len(verdicts) == 1:
+        return verdicts.pop()
+    return "disagrees" if "disagrees" in verdicts else "not separable"
 
 
 def order_table(name: str, order: PublishedOrder, found: list[Outcome]) -> Table:
