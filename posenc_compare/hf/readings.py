@@ -17,8 +17,6 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import (
     Cache,
     GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
     PreTrainedModel,
     StaticCache,
 )
@@ -307,7 +305,7 @@ def _generated(r: Reader) -> tuple[Tensor, Tensor]:
     made = r.model.generate(
         known,
         attention_mask=real[:, :-NEW],
-        logits_processor=LogitsProcessorList([_Choice(ids)]),
+        prefix_allowed_tokens_fn=lambda row, read: ids[row, len(read), None].tolist(),
         generation_config=GenerationConfig(
             max_new_tokens=NEW,
             output_logits=True,
@@ -317,17 +315,6 @@ def _generated(r: Reader) -> tuple[Tensor, Tensor]:
     )
     own = _unpadded(r, ids, real[0].bool())[:, -NEW - 1 : -1]
     return torch.stack(made.logits, dim=1), own
-
-
-class _Choice(LogitsProcessor):
-    """Makes a model choose the next token of texts `(row, token)`."""
-
-    def __init__(self, ids: Tensor) -> None:
-        self.ids = ids
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # type: ignore[override]
-        chosen = self.ids[:, input_ids.shape[1], None]
-        return torch.full_like(scores, -math.inf).scatter(1, chosen, 0)
 
 
 def _embedded(r: Reader) -> tuple[Tensor, Tensor]:

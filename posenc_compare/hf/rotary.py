@@ -131,9 +131,8 @@ def _measured(model: Any, length: int) -> list[Rotation]:
     """
     found = rotations(model, length)
     notes = {one.layer: SCALED for one in found if one.fault == SCALED}
-    if any(one.fault.endswith(OTHERWISE) for one in found):
+    if faulty := {one.layer for one in found if one.fault.endswith(OTHERWISE)}:
         _level(model)
-        faulty = {one.layer for one in found if one.fault.endswith(OTHERWISE)}
         found = rotations(model, length)
         cured = [o.layer for o in found if o.layer in faulty and not o.fault]
         notes |= dict.fromkeys(cured, WEIGHTED)
