@@ -161,8 +161,10 @@ class Reader:
         return apart(made, self.full) <= self.bound
 
     def at(self, positions: Tensor) -> dict[str, Tensor]:
-        """Return positions as an argument, if the model takes them."""
-        return {} if self.start is None else {"position_ids": positions + self.start}
+        """Return positions as an argument; raise if the model does not take them."""
+        if self.start is None:
+            raise NotApplicableError(NO_IDS)
+        return {"position_ids": positions + self.start}
 
     def read(self, texts: Tensor, **given: Tensor) -> Tensor:
         """Return outputs `(row, token, ...)` of whole texts, ids or embeddings."""
@@ -220,7 +222,7 @@ class Reader:
         real = torch.ones_like(long).repeat(2, 1)
         real[0, at : at + self.quarter] = 0
         positions = (real.cumsum(dim=1) - 1).clamp(min=0)
-        given = {} if self.start else self.at(positions)  # RoBERTa counts by itself
+        given = self.at(positions) if self.start == 0 else {}  # RoBERTa counts itself
         return torch.cat([row, long]), {"attention_mask": real, **given}
 
     def static(self) -> StaticCache:
@@ -253,8 +255,6 @@ def _stepwise(r: Reader) -> tuple[Tensor, Tensor]:
 
 def _offset(r: Reader) -> tuple[Tensor, Tensor]:
     given = r.at(r.counted + r.quarter)
-    if not given:
-        raise NotApplicableError(NO_IDS)
     return r.in_parts(r.ids, r.parts, **given), r.read(r.ids, **given)
 
 
@@ -344,8 +344,6 @@ def _packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
     if not by_ids and window and window < longest:
         raise NotApplicableError(f"a mask would replace its window of {window}")
     given = r.at(r.counted - first * second)
-    if not given:
-        raise NotApplicableError(NO_IDS)
     if not by_ids:
         if "attention_mask" not in r.arguments:
             raise NotApplicableError(NO_MASK)
