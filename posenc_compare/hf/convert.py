@@ -268,10 +268,7 @@ def _layout(one: Rotation) -> str:
 
 @torch.no_grad()
 def _is_moved(
-    model: Any,
-    measured: Mapping[int, Rotation],
-    parts: Mapping[str, Part],
-    to: Layout,
+    model: Any, measured: Mapping[int, Rotation], parts: Mapping[str, Part], to: Layout
 ) -> bool:
     """Convert a model, and return whether that reorders its queries and keys alone.
 

@@ -456,7 +456,7 @@ def _rotation(
         return Rotation(layer, width, factor=1.0)
     rows = torch.tensor(pairs)
     first, second = rows.T
-    factor = solved[0][first, first]
+    factor = None if plain is None else float(solved[0][first, first].mean())
     frequencies = torch.zeros(len(pairs), dtype=torch.float64)
     for step in sorted(moved):
         m = solved[step]
@@ -468,13 +468,7 @@ def _rotation(
         frequencies = torch.where(sure, found, frequencies)
     both = zip(pairs, frequencies, strict=True)
     pairs = [(a, b) if f > 0 else (b, a) for (a, b), f in both]
-    made = Rotation(
-        layer,
-        width,
-        tuple(pairs),
-        frequencies.abs(),
-        None if plain is None else float(factor.mean()),
-    )
+    made = Rotation(layer, width, tuple(pairs), frequencies.abs(), factor)
     if _holds(made, solved):
         return made
     fault = f"does not rotate by fixed frequencies up to position {max(moved)}"

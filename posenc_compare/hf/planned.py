@@ -33,12 +33,7 @@ from posenc_compare.run.comparison import Comparison
 from posenc_compare.run.devices import fit_to_machine, resolve_device
 from posenc_compare.run.plan import graphics_of
 from posenc_compare.settings.canonical import Body
-from posenc_compare.settings.checkpoint import (
-    BYTES,
-    LONGEST,
-    Checkpoint,
-    lengths_of,
-)
+from posenc_compare.settings.checkpoint import BYTES, LONGEST, Checkpoint, lengths_of
 from posenc_compare.settings.retrieval import Retrieval
 from posenc_compare.settings.seeds import stream_seed
 from posenc_compare.settings.setting import STDLIB

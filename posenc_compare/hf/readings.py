@@ -14,12 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
-from transformers import (
-    Cache,
-    GenerationConfig,
-    PreTrainedModel,
-    StaticCache,
-)
+from transformers import Cache, GenerationConfig, PreTrainedModel, StaticCache
 
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.candidates import config_length, length_limits

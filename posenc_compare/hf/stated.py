@@ -19,13 +19,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from posenc_compare.hf.candidates import config_length, length_limits
 from posenc_compare.hf.checkpoint import reason_of
-from posenc_compare.hf.measure import (
-    EXACT,
-    Rotation,
-    meet,
-    rotations,
-    takes_positions,
-)
+from posenc_compare.hf.measure import EXACT, Rotation, meet, rotations, takes_positions
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.readings import (
     NO_IDS,

@@ -56,9 +56,7 @@ def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Tabl
     return found
 
 
-def _outcomes(
-    groups: Mapping[str, list[Record]],
-) -> Iterator[tuple[str, list[Column]]]:
+def _outcomes(groups: Mapping[str, list[Record]]) -> Iterator[tuple[str, list[Column]]]:
     """Yield the scores at the shortest and the longest length, then the headlines.
 
     Each has a column for every value of the setting.
