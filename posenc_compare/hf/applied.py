@@ -386,17 +386,16 @@ def _chosen(places: Sequence[Place], layers: Iterable[int] | None) -> list[Place
     if layers is None:
         return list(places)
     known = {place.layer: place for place in places}
-    wanted = list(layers) if isinstance(layers, Iterable) else [layers]
-    whole = isinstance(layers, Iterable) and not any(
-        isinstance(one, bool) or not hasattr(one, "__index__") for one in wanted
-    )
-    wanted = [operator.index(one) for one in wanted] if whole else wanted
-    if not wanted or not whole or not known.keys() >= set(wanted):
+    wanted = list(layers) if isinstance(layers, Iterable) else []
+    if any(isinstance(one, bool) or not hasattr(one, "__index__") for one in wanted):
+        wanted = []
+    wanted = sorted({*map(operator.index, wanted)})
+    if not wanted or not known.keys() >= {*wanted}:
         raise ConfigError(
             f"layers must be from 0 to {max(known)}, at least one, got {layers!r}; "
             f"[0] would work"
         )
-    return [known[layer] for layer in sorted(set(wanted))]
+    return [known[layer] for layer in wanted]
 
 
 def _made(

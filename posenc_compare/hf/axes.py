@@ -63,8 +63,7 @@ def axes_of(model: Any, row: Described, count: int) -> list[int]:
 def _turns(layers: list[Rotation], number: int) -> dict[tuple[int, int], float]:
     """Return the frequencies of one layer by pair."""
     one = next(each for each in layers if each.layer == number)
-    frequencies = [] if one.frequencies is None else one.frequencies.tolist()
-    return dict(zip(one.pairs, frequencies, strict=True))
+    return dict(zip(one.pairs, one.frequencies.tolist(), strict=True))
 
 
 def _scheme(variant: Variant, axes: list[int]) -> Variant | None:

@@ -5,7 +5,7 @@ Each candidate is compared with what was measured, so this file may guess.
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -31,14 +31,6 @@ RULES: dict[str, tuple[str, dict[str, str]]] = {
 BY_LENGTH = ("dynamic", "longrope")  # types that rotate otherwise in longer texts
 KINDS = {"factor": float, "alpha": float, "beta": float, "original": int}
 BASE = 10_000.0  # the usual one
-
-
-class Turning(NamedTuple):
-    """How a scheme rotates a head: pairs, `(pair,)` frequencies, and a factor."""
-
-    pairs: tuple[tuple[int, int], ...]
-    frequencies: torch.Tensor
-    factor: float
 
 
 def geometry_of(config: Any, length: int | None = None) -> Geometry:
@@ -82,8 +74,8 @@ def length_limits(config: Any) -> list[int]:
     return sorted({limit for one in stated(config) if (limit := limit_of(one, config))})
 
 
-def turning(variant: Variant, width: int, length: int) -> Turning:
-    """Return how a scheme rotates a head of `width` channels."""
+def turning(variant: Variant, width: int, length: int) -> Rotation:
+    """Return how a scheme rotates a head of `width` channels, as of layer 0."""
     geometry = Geometry(width, heads=1, head_dim=width, length=length)
     scheme: Rotating = variant.build(geometry)
     ones = torch.ones(width, dtype=torch.long)
@@ -93,7 +85,7 @@ def turning(variant: Variant, width: int, length: int) -> Turning:
     cosines = turned[first, first]
     angles = torch.atan2(turned[first, second], cosines)
     pairs = tuple(zip(first.tolist(), second.tolist(), strict=True))
-    return Turning(pairs, angles, scheme.attention_factor)
+    return Rotation(0, width, pairs, angles, scheme.attention_factor)
 
 
 def candidates(
@@ -110,7 +102,6 @@ def candidates(
         if given.get("rope_theta") is not None and not divided:
             yield kind, _placed(_options(given, kind, config, length), given, one)
     # A base that stands elsewhere, for some layers alone.
-    assert one.frequencies is not None
     fastest, slowest = (float(one.frequencies[i]) for i in (0, -1))
     count = len(one.pairs)
     if count > 1 and math.isclose(fastest, 1, rel_tol=EXACT) and slowest < 1:

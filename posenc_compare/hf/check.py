@@ -18,7 +18,6 @@ from posenc_compare.hf.readings import (
     FaultError,
     NotApplicableError,
     Reader,
-    Reading,
     compared,
     mixes,
 )
@@ -153,7 +152,9 @@ def _stated(reader: Reader) -> Stated | str:
 def _finding(name: str, reader: Reader, stated: Stated | str) -> Finding:
     """Return the outcome of a reading, which is n/a if the model may fail in it."""
     compares, read = READINGS[name]
-    found = _outcome(name, compares, partial(_read, reader, read), "failed")
+    found = _outcome(
+        name, compares, lambda: compared(*read(reader), reader.bound), "failed"
+    )
     if found.state != "failed":
         return found
     if name not in OF_ALL and mixes(reader.model):
@@ -162,10 +163,6 @@ def _finding(name: str, reader: Reader, stated: Stated | str) -> Finding:
         why = f"nor does {stated.kind.__name__} of transformers"
         return _missing(name, compares, why)
     return found
-
-
-def _read(reader: Reader, read: Reading) -> Compared:
-    return compared(*read(reader), reader.bound)
 
 
 def _outcome(

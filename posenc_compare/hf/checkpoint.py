@@ -67,15 +67,10 @@ def configuration_in(place: Path, warn: Warn = warnings.warn) -> Any:
     `warn` gets a line if the configuration names code in the folder: transformers reads
     it as a type of its own then.
     """
-    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
-    folder = place.parent if given else place
-    path = folder / "config.json"
-    if not given and not path.is_file():
-        raise _no_model(str(place), f"{path.name} is not there")
-    if not given:
-        _check_config(path)
+    if place.suffix != ".gguf":
+        _check_config(place / "config.json")
     try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **given)
+        config = AutoConfig.from_pretrained(**source_of(place))
     except Exception as error:  # whatever a configuration makes transformers raise
         reason = reason_of(error)
         if "trust_remote_code" in str(error):
@@ -93,6 +88,13 @@ def configuration_in(place: Path, warn: Warn = warnings.warn) -> Any:
     return config
 
 
+def source_of(place: Path) -> dict[str, Any]:
+    """Return the arguments with which transformers reads a folder or a GGUF file."""
+    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
+    folder = place.parent if given else place
+    return {"pretrained_model_name_or_path": folder, "trust_remote_code": False} | given
+
+
 def has_own_code(config: Any) -> bool:
     """Return whether a configuration names code in the folder, which is never run."""
     named = getattr(config, "auto_map", None)
@@ -101,6 +103,8 @@ def has_own_code(config: Any) -> bool:
 
 def _check_config(path: Path) -> None:
     """Refuse rope parameters that transformers passes over, or reads otherwise."""
+    if not path.is_file():
+        raise _no_model(str(path.parent), f"{path.name} is not there")
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -152,17 +156,14 @@ def load(place: Path, config: Any) -> tuple[Any, list[str]]:
     stated = (config.architectures or [""])[0]
     own = getattr(transformers, stated, None) if stated.endswith(HEADS) else None
     kind: Any = own or (AutoModelForCausalLM if type(config) in CAUSAL else AutoModel)
-    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
     before = logging.get_verbosity()
     logging.set_verbosity_error()  # its report of weights
     try:
         model, found = kind.from_pretrained(
-            place.parent if given else place,
+            **source_of(place),
             dtype=torch.float32,
             output_loading_info=True,
-            trust_remote_code=False,
             ignore_mismatched_sizes=True,  # refused below
-            **given,
         )
     except Exception as error:  # whatever a file makes transformers raise
         raise ConfigError(

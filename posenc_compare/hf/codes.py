@@ -19,7 +19,7 @@ from posenc_compare.hf.described import Described
 from posenc_compare.hf.grids import Grid, grids_of, sides_of
 from posenc_compare.hf.measure import EXACT, Watch, attentions_of
 from posenc_compare.hf.senses import Inputs, read, readable
-from posenc_compare.hf.tables import fixed_table, place_of
+from posenc_compare.hf.tables import place_of, with_sinusoids
 from posenc_compare.schemes import Geometry, Scheme, Variant
 
 ADDED = (torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__iadd__)
@@ -171,7 +171,7 @@ def _read(
 
 def _fixed(row: Described, code: Tensor, first: int) -> Described:
     """Return a row with the sinusoids that a code is, if it is some."""
-    found = fixed_table(row.layers, dict(row.measured), code, first)
+    found = with_sinusoids(row, code, first)
     if found.variant is None:
         found = _in_plane(row, code)
     return found if found.variant else replace(row, note=OTHER)

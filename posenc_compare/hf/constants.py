@@ -33,9 +33,7 @@ def constants(model: Any) -> Compared:
             made = mine.get(name)
             if made is not None and made.shape == wanted.shape:
                 found.append(_apart(f"{path}.{name}", made, wanted))
-    if not found:
-        raise NotApplicableError("shares no buffers or factors with its class")
-    return largest(found)
+    return largest(found, "shares no buffers or factors with its class")
 
 
 def _apart(path: str, made: Tensor, wanted: Tensor) -> tuple[float, str]:

@@ -54,21 +54,13 @@ NAMES = ("q_proj", "k_proj", *NORMS, *FUSED)
 
 @dataclass(frozen=True)
 class Part:
-    """A tensor of the queries or keys of a layer.
+    """A tensor of the queries or keys of a layer."""
 
-    Attributes:
-        kind: name of its module in attention, such as `q_proj`.
-        layer: number of the layer.
-        heads: of queries.
-        width: channels of a head.
-        rotated: channels that are rotated, the first of each head; 0: none.
-    """
-
-    kind: str
-    layer: int
-    heads: int
-    width: int
-    rotated: int
+    kind: str  # name of its module in attention, such as `q_proj`
+    layer: int  # number of the layer
+    heads: int  # of queries
+    width: int  # channels of a head
+    rotated: int  # channels that are rotated, the first of each head; 0: none
 
     def moved(self, tensor: Tensor, to: Layout) -> Tensor:
         """Return a tensor with its channels reordered, of rows or of a norm.
@@ -276,10 +268,7 @@ def _layout(one: Rotation) -> str:
 
 @torch.no_grad()
 def _is_moved(
-    model: Any,
-    measured: Mapping[int, Rotation],
-    parts: Mapping[str, Part],
-    to: Layout,
+    model: Any, measured: Mapping[int, Rotation], parts: Mapping[str, Part], to: Layout
 ) -> bool:
     """Convert a model, and return whether that reorders its queries and keys alone.
 

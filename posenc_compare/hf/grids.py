@@ -133,7 +133,10 @@ def _left(variant: Variant, before: int, places: Tensor, states: list[Tensor]) -
     before all of them.
     """
     width = states[0].shape[-1]
-    sides = {} if places.dim() == 1 else _sides_of(variant, places)
+    sides: dict[str, int] = {}
+    if places.dim() > 1 and variant.name != "rope_2d":  # which does not measure in them
+        high, wide = (places.amax(dim=0) + 1).tolist()
+        sides = {"height": high, "width": wide}
     sized = Variant(variant.name, {**variant.options, **sides})
     geometry = Geometry(width, heads=1, head_dim=width, length=len(places))
     scheme: Rotation = sized.build(geometry)
@@ -151,14 +154,6 @@ def _left(variant: Variant, before: int, places: Tensor, states: list[Tensor]) -
                 return math.inf
             worst = max(worst, float(off.max()))
     return worst
-
-
-def _sides_of(variant: Variant, places: Tensor) -> dict[str, int]:
-    """Return the sides of the grid as options of a scheme that measures in them."""
-    if variant.name == "rope_2d":
-        return {}
-    high, wide = (places.amax(dim=0) + 1).tolist()
-    return {"height": high, "width": wide}
 
 
 def bias_on_grid(model: nn.Module, module: nn.Module, values: Tensor) -> Described:

@@ -105,23 +105,14 @@ class Layer(nn.Module):
 
 @dataclass
 class Given:
-    """The input of attention in one call, which travels with the mask of that call.
+    """The input of attention in one call, which travels with the mask of that call."""
 
-    Attributes:
-        layer: that is called.
-        now: the pass.
-        x: `(batch, query, model_dim)` its input.
-        cache: of the model; None if it has none.
-        state: `(batch, key, ...)` token state of the scheme, once it is asked for.
-        used: whether attention has been computed.
-    """
-
-    layer: Layer
+    layer: Layer  # that is called
     now: Pass
-    x: Tensor
-    cache: Any
-    state: Tensor | None = None
-    used: bool = False
+    x: Tensor  # (batch, query, model_dim), its input
+    cache: Any  # of the model; None if it has none
+    state: Tensor | None = None  # (batch, key, ...) of tokens, once it is asked for
+    used: bool = False  # whether attention has been computed
 
     def put(self) -> Tensor:
         """Return the mask of the pass, in a tensor that no other call has."""

@@ -33,7 +33,7 @@ OTHERWISE = "with the position otherwise than by a rotation"
 UNMET = "has no products of queries and keys that can be measured"  # linear attention
 KINDS = ("Attention", "MLA")  # in the names of classes of attention
 PLACES = ("self_attn", "attn", "attention")  # where layers have it
-
+STILL = torch.empty(0)  # frequencies of what rotates no pair
 
 Pair = tuple[Tensor, Tensor]  # queries and keys
 Products = dict[int, list[Pair]]  # by layer, in the order of calls
@@ -44,26 +44,18 @@ States = dict[nn.Module, list[Tensor]]  # in the order of calls
 class Rotation:
     """What one layer does to its queries and keys.
 
-    Attributes:
-        layer: its number.
-        width: channels of a head.
-        pairs: of channels; the first rotates towards the second.
-        frequencies: `(pair,)` float64, radians per position, positive.
-        factor: of the channels that are rotated; None if it cannot be measured.
-        scale: of scores before the softmax, in parts of 1/sqrt(width); None if it
-            cannot be measured.
-        fault: why this is no rotation by fixed frequencies; empty if it is one.
-        note: what else the layer does to its queries; empty if nothing.
+    `factor` is that of the channels that are rotated, and `scale` that of scores before
+    the softmax, in parts of 1/sqrt(width); None if they cannot be measured.
     """
 
-    layer: int
-    width: int
-    pairs: tuple[tuple[int, int], ...] = ()
-    frequencies: Tensor | None = None
+    layer: int  # its number
+    width: int  # channels of a head
+    pairs: tuple[tuple[int, int], ...] = ()  # the first rotates towards the second
+    frequencies: Tensor = STILL  # (pair,) float64, radians per position, positive
     factor: float | None = None
     scale: float | None = None
-    fault: str = ""
-    note: str = ""
+    fault: str = ""  # why this is no rotation by fixed frequencies
+    note: str = ""  # what else the layer does to its queries
 
 
 def neutral(pair: Any) -> Any:
@@ -399,9 +391,8 @@ def rotations(
 def alike(one: Rotation, other: Rotation) -> bool:
     """Return whether two rotations are the same, of whatever layers."""
     first, second = ((r.pairs, r.width, r.fault, r.note) for r in (one, other))
-    same = first == second
-    if not same or one.frequencies is None or other.frequencies is None:
-        return same
+    if first != second or not one.pairs:
+        return first == second
     factors = [each.factor or 0.0 for each in (one, other)]
     return math.isclose(*factors, rel_tol=EXACT) and torch.allclose(
         one.frequencies, other.frequencies, rtol=EXACT, atol=1e-8
@@ -465,7 +456,7 @@ def _rotation(
         return Rotation(layer, width, factor=1.0)
     rows = torch.tensor(pairs)
     first, second = rows.T
-    factor = solved[0][first, first]
+    factor = None if plain is None else float(solved[0][first, first].mean())
     frequencies = torch.zeros(len(pairs), dtype=torch.float64)
     for step in sorted(moved):
         m = solved[step]
@@ -477,13 +468,7 @@ def _rotation(
         frequencies = torch.where(sure, found, frequencies)
     both = zip(pairs, frequencies, strict=True)
     pairs = [(a, b) if f > 0 else (b, a) for (a, b), f in both]
-    made = Rotation(
-        layer,
-        width,
-        tuple(pairs),
-        frequencies.abs(),
-        None if plain is None else float(factor.mean()),
-    )
+    made = Rotation(layer, width, tuple(pairs), frequencies.abs(), factor)
     if _holds(made, solved):
         return made
     fault = f"does not rotate by fixed frequencies up to position {max(moved)}"
@@ -497,7 +482,6 @@ def _off(made: Tensor, own: Tensor) -> float:
 
 def _holds(made: Rotation, solved: dict[int, Tensor]) -> bool:
     """Return whether a rotation gives what was measured at every position."""
-    assert made.frequencies is not None
     size = made.factor or 1.0
     first, second = torch.tensor(made.pairs).T
     for step, matrix in solved.items():

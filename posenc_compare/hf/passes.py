@@ -168,9 +168,7 @@ class Pass:
         q = room.expand(batch, heads, queries, channels)
         k = room.expand(batch, heads, keys, channels)
         keep = session.plan.call(plain, 0, q, k, None).keep()
-        differs = torch.zeros(()) if keep is None else keep != seen
-        if keep is None and not seen.all():
-            differs = ~seen
+        differs = ~seen if keep is None else keep != seen
         if self.real is not None:
             own = self.real[:, self.dropped + self.past : self.tokens]
             differs = differs & own[:, None, :, None]  # padding may look anywhere
@@ -195,39 +193,20 @@ def check_real(x: Tensor) -> None:
 
 
 @uncompiled
-def masked(
-    batch_size: int,
-    q_length: int,
-    kv_length: int,
-    q_offset: int = 0,
-    kv_offset: int = 0,
-    attention_mask: Tensor | None = None,
-    local_size: int | None = None,
-    **more: Any,
-) -> Tensor:
+def masked(**given: Any) -> Tensor:
     """Return the mask of a pass with the `Pass` attached; registered by `apply`.
 
-    Args are those of the functions of masks in transformers.
+    What is given are the arguments of `sdpa_mask` by name, as transformers gives them.
     """
-    check_real(torch.empty(0, device=more.get("device", "cpu")))
-    more["allow_is_causal_skip"] = more["allow_is_bidirectional_skip"] = False
-    seen = sdpa_mask(
-        batch_size,
-        q_length,
-        kv_length,
-        q_offset,
-        kv_offset,
-        attention_mask=attention_mask,
-        local_size=local_size,
-        **more,
-    )
+    check_real(torch.empty(0, device=given.get("device", "cpu")))
+    given["allow_is_causal_skip"] = given["allow_is_bidirectional_skip"] = False
+    seen = sdpa_mask(**given)
     assert seen is not None
     seen = seen.contiguous()  # so that `generate` hands on this very tensor
-    dropped = int(kv_offset)
-    real = None if attention_mask is None else attention_mask.bool()
-    if real is not None and real.all():
-        real = None
-    found = Pass(seen, dropped, int(q_offset) - dropped, real, local_size)
+    begin, dropped = (int(given.get(f"{of}_offset", 0)) for of in ("q", "kv"))
+    real, window = given.get("attention_mask"), given.get("local_size")
+    real = None if real is None or real.all() else real.bool()
+    found = Pass(seen, dropped, begin - dropped, real, window)
     setattr(seen, ATTACHED, found)
     return seen
 

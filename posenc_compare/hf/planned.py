@@ -18,6 +18,7 @@ from posenc_compare.hf.checkpoint import (
     local_place,
     reason_of,
     sha256_of,
+    source_of,
 )
 from posenc_compare.hf.needles import haystack, least_length
 from posenc_compare.hf.places import UnsupportedModelError
@@ -32,12 +33,7 @@ from posenc_compare.run.comparison import Comparison
 from posenc_compare.run.devices import fit_to_machine, resolve_device
 from posenc_compare.run.plan import graphics_of
 from posenc_compare.settings.canonical import Body
-from posenc_compare.settings.checkpoint import (
-    BYTES,
-    LONGEST,
-    Checkpoint,
-    lengths_of,
-)
+from posenc_compare.settings.checkpoint import BYTES, LONGEST, Checkpoint, lengths_of
 from posenc_compare.settings.retrieval import Retrieval
 from posenc_compare.settings.seeds import stream_seed
 from posenc_compare.settings.setting import STDLIB
@@ -59,9 +55,9 @@ def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Compari
         windows: of the longest length that are read, a cell for each.
     """
     plan = _Plan(model, work, windows)
-    setting = Checkpoint(**plan.facts, seed=windows - 1, **given).resolve(load_corpus)
+    setting = Checkpoint(**plan.facts, **given).resolve(load_corpus)
     remarks = plan.remarks(setting.test_lengths[-1], setting.rules)
-    return plan.comparison("checkpoint", [(plan.variant, setting)], windows, remarks)
+    return plan.comparison("checkpoint", [(plan.variant, setting)], remarks)
 
 
 def retrieval(
@@ -77,9 +73,7 @@ def retrieval(
     _check_attention(plan.config)
     read = lengths_of(lengths)
     settings = [
-        Retrieval(**plan.facts, read_length=length, seed=windows - 1, **given).resolve(
-            load_corpus
-        )
+        Retrieval(**plan.facts, read_length=length, **given).resolve(load_corpus)
         for length in read
     ]
     for setting in settings:
@@ -87,9 +81,9 @@ def retrieval(
             filler_of(setting, filler)
     remarks = plan.remarks(read[-1], rules)
     variants = variants_for(plan.variant, plan.geometry, read[-1], rules)
-    _check_room(_tokenizer(plan.place), settings[0], windows)  # the shortest
+    _check_room(_tokenizer(plan.place), settings[0])  # the shortest
     pairs = [(one, setting) for setting in settings for one in variants.values()]
-    return plan.comparison("retrieval", pairs, windows, remarks)
+    return plan.comparison("retrieval", pairs, remarks)
 
 
 def retrieval_command(
@@ -121,6 +115,7 @@ class _Plan:
             add_plugin(module)
         self.work = Work(**{"device": "auto", **work})
         check_whole("windows", windows, 1, 1 << 16)
+        self.windows = windows
         self.place = local_place(model, READ)
         self.notes: list[str] = []  # of its configuration
         self.config = config = configuration_in(self.place, self.notes.append)
@@ -131,26 +126,23 @@ class _Plan:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return the fields of a setting that the checkpoint decides."""
+        """Return the fields of a setting that the checkpoint and windows decide."""
         return {
             "model": self.place.name,
             "model_sha256": sha256_of(self.place),
             "trained": self.trained,
+            "seed": self.windows - 1,  # of the last window
             "device": resolve_device(self.work.device, on_gpu=True),
             "transformers": importlib.metadata.version("transformers"),
             "place": str(self.place.absolute()),
         }
 
     def comparison(
-        self,
-        measure: str,
-        pairs: list[tuple[Variant, Any]],
-        windows: int,
-        remarks: tuple[str, ...],
+        self, measure: str, pairs: list[tuple[Variant, Any]], remarks: tuple[str, ...]
     ) -> Comparison:
-        """Return the comparison of variants with settings, in some windows."""
+        """Return the comparison of variants with settings, in all windows."""
         cells = []
-        for seed in range(windows):
+        for seed in range(self.windows):
             for variant, setting in pairs:
                 one, threads = replace(setting, seed=seed), self.work.threads
                 cells.append(Cell(variant, measure, one, threads, graphics_of(one)))
@@ -185,9 +177,9 @@ def _check_attention(config: Any) -> None:
         )
 
 
-def _check_room(tokenizer: Any, setting: Retrieval, windows: int) -> None:
+def _check_room(tokenizer: Any, setting: Retrieval) -> None:
     """Refuse a length without room for its needles before anything is computed."""
-    for seed in range(windows):
+    for seed in range(setting.seed + 1):
         one = replace(setting, seed=seed)
         for filler in one.read_fillers:
             text, drawn = filler_of(one, filler), stream_seed(filler, seed)
@@ -196,10 +188,8 @@ def _check_room(tokenizer: Any, setting: Retrieval, windows: int) -> None:
 
 def _tokenizer(place: Path) -> Any:
     """Return the tokenizer of a folder or a GGUF file; refuse a folder without one."""
-    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
-    source = place.parent if given else place
     try:
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **given)
+        return AutoTokenizer.from_pretrained(**source_of(place))
     except Exception as error:  # whatever its files make transformers raise
         raise ConfigError(
             f"model must be a folder with a tokenizer that transformers loads, got "

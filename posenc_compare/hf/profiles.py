@@ -5,7 +5,6 @@ evaluated, and what they return is compared with `inkling` under their weights.
 """
 
 import copy
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,28 +56,27 @@ def profiles_in(model: Any, notes: Mapping[int, str]) -> list[Described]:
         one.register_forward_hook(keep)
     for linear in {linear for _, linear in parts.values()}:
         linear.weight *= LARGER
-    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-    found: dict[int, tuple[Variant, float]] = {}
+    groups: dict[tuple[str, str], tuple[Variant, dict[int, float]]] = {}
     model(**given(model, ids))
     for number, (part, linear) in parts.items():
         rank, reach = part.proj.shape
         clip = getattr(model.config, "rel_l2_clip_threshold", 0.0)
         variant = Variant("inkling", {"rank": rank, "reach": reach, "clip": clip})
         off = _off(variant, part, linear, read[linear][0], read[part][1])
-        found[number] = variant, off
-        groups[variant.label, notes.get(number, "")].append(number)
-    if not all(off <= EXACT for _, off in found.values()):
-        return []
+        if not off <= EXACT:
+            return []
+        same = variant.label, notes.get(number, "")
+        groups.setdefault(same, (variant, {}))[1][number] = off
     return [
         Described(
-            "all" if len(groups) == 1 else layers_text(tuple(numbers), model.config),
+            "all" if len(groups) == 1 else layers_text((*apart,), model.config),
             "bias",
-            {"reach": found[numbers[0]][0].options["reach"]},
-            found[numbers[0]][0],
-            max(found[number][1] for number in numbers),
+            {"reach": variant.options["reach"]},
+            variant,
+            max(apart.values()),
             note=note,
         )
-        for (_, note), numbers in groups.items()
+        for (_, note), (variant, apart) in groups.items()
     ]
 
 

@@ -14,14 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
-from transformers import (
-    Cache,
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    PreTrainedModel,
-    StaticCache,
-)
+from transformers import Cache, GenerationConfig, PreTrainedModel, StaticCache
 
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.candidates import config_length, length_limits
@@ -82,6 +75,7 @@ class Reader:
         self.causal = is_causal(model) if causal is None else causal
         tokens = tokens_of(config, tokens)
         self.tokens, self.half, self.quarter = tokens, tokens // 2, tokens // 4
+        self.parts = [self.half, tokens - self.half - 1, 1]  # read with a cache
         self.arguments = arguments_of(model)
         named = inspect.signature(model.forward).parameters
         own = self.arguments & named.keys()  # before what `**kwargs` may take
@@ -162,8 +156,10 @@ class Reader:
         return apart(made, self.full) <= self.bound
 
     def at(self, positions: Tensor) -> dict[str, Tensor]:
-        """Return positions as an argument, if the model takes them."""
-        return {} if self.start is None else {"position_ids": positions + self.start}
+        """Return positions as an argument; raise if the model does not take them."""
+        if self.start is None:
+            raise NotApplicableError(NO_IDS)
+        return {"position_ids": positions + self.start}
 
     def read(self, texts: Tensor, **given: Tensor) -> Tensor:
         """Return outputs `(row, token, ...)` of whole texts, ids or embeddings."""
@@ -221,7 +217,7 @@ class Reader:
         real = torch.ones_like(long).repeat(2, 1)
         real[0, at : at + self.quarter] = 0
         positions = (real.cumsum(dim=1) - 1).clamp(min=0)
-        given = {} if self.start else self.at(positions)  # RoBERTa counts by itself
+        given = self.at(positions) if self.start == 0 else {}  # RoBERTa counts itself
         return torch.cat([row, long]), {"attention_mask": real, **given}
 
     def static(self) -> StaticCache:
@@ -244,11 +240,7 @@ def _causal(r: Reader) -> tuple[Tensor, Tensor]:
 
 
 def _cached(r: Reader) -> tuple[Tensor, Tensor]:
-    return r.in_parts(r.ids, _parts(r)), r.full
-
-
-def _parts(r: Reader) -> list[int]:
-    return [r.half, r.tokens - r.half - 1, 1]
+    return r.in_parts(r.ids, r.parts), r.full
 
 
 def _stepwise(r: Reader) -> tuple[Tensor, Tensor]:
@@ -258,13 +250,11 @@ def _stepwise(r: Reader) -> tuple[Tensor, Tensor]:
 
 def _offset(r: Reader) -> tuple[Tensor, Tensor]:
     given = r.at(r.counted + r.quarter)
-    if not given:
-        raise NotApplicableError(NO_IDS)
-    return r.in_parts(r.ids, _parts(r), **given), r.read(r.ids, **given)
+    return r.in_parts(r.ids, r.parts, **given), r.read(r.ids, **given)
 
 
 def _static(r: Reader) -> tuple[Tensor, Tensor]:
-    return r.in_parts(r.ids, _parts(r), r.static()), r.full
+    return r.in_parts(r.ids, r.parts, r.static()), r.full
 
 
 def _padded(r: Reader, *, share: float) -> tuple[Tensor, Tensor]:
@@ -310,7 +300,7 @@ def _generated(r: Reader) -> tuple[Tensor, Tensor]:
     made = r.model.generate(
         known,
         attention_mask=real[:, :-NEW],
-        logits_processor=LogitsProcessorList([_Choice(ids)]),
+        prefix_allowed_tokens_fn=lambda row, read: ids[row, len(read), None].tolist(),
         generation_config=GenerationConfig(
             max_new_tokens=NEW,
             output_logits=True,
@@ -322,17 +312,6 @@ def _generated(r: Reader) -> tuple[Tensor, Tensor]:
     return torch.stack(made.logits, dim=1), own
 
 
-class _Choice(LogitsProcessor):
-    """Makes a model choose the next token of texts `(row, token)`."""
-
-    def __init__(self, ids: Tensor) -> None:
-        self.ids = ids
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # type: ignore[override]
-        chosen = self.ids[:, input_ids.shape[1], None]
-        return torch.full_like(scores, -math.inf).scatter(1, chosen, 0)
-
-
 def _embedded(r: Reader) -> tuple[Tensor, Tensor]:
     """Read embeddings of tokens, whole and with a cache if there is one."""
     if "inputs_embeds" not in r.arguments:
@@ -341,7 +320,7 @@ def _embedded(r: Reader) -> tuple[Tensor, Tensor]:
     try:
         made = [r.read(states)]
         with suppress(NotApplicableError):
-            made.append(r.in_parts(states, _parts(r)))
+            made.append(r.in_parts(states, r.parts))
     except (AttributeError, TypeError) as error:  # it reads ids all the same
         raise NotApplicableError("takes no inputs_embeds") from error
     return torch.cat(made), r.full.repeat(len(made), 1, 1)
@@ -360,8 +339,6 @@ def _packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
     if not by_ids and window and window < longest:
         raise NotApplicableError(f"a mask would replace its window of {window}")
     given = r.at(r.counted - first * second)
-    if not given:
-        raise NotApplicableError(NO_IDS)
     if not by_ids:
         if "attention_mask" not in r.arguments:
             raise NotApplicableError(NO_MASK)

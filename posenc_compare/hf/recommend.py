@@ -3,11 +3,8 @@
 import copy
 import warnings
 from dataclasses import dataclass
-from math import isclose
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.candidates import geometry_of, stated, turning
@@ -17,7 +14,7 @@ from posenc_compare.hf.checkpoint import (
     local_place,
     sha256_of,
 )
-from posenc_compare.hf.measure import EXACT
+from posenc_compare.hf.measure import alike
 from posenc_compare.hf.rotary import one_rope
 from posenc_compare.hf.rules import AS_TRAINED, variants_for
 from posenc_compare.records.labels import Warn
@@ -127,11 +124,7 @@ class Target:
             made = turning(one_rope(config)[0], head, self.geometry.length)
         except Exception:  # whatever the model makes of them
             return False
-        wanted = turning(variant, head, self.geometry.length)
-        same = made.pairs == wanted.pairs and isclose(made.factor, wanted.factor)
-        return same and torch.allclose(
-            made.frequencies, wanted.frequencies, rtol=EXACT, atol=1e-8
-        )
+        return alike(made, turning(variant, head, self.geometry.length))
 
 
 def target(model: str, length: int, warn: Warn = warnings.warn) -> Target:

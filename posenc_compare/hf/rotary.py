@@ -131,9 +131,8 @@ def _measured(model: Any, length: int) -> list[Rotation]:
     """
     found = rotations(model, length)
     notes = {one.layer: SCALED for one in found if one.fault == SCALED}
-    if any(one.fault.endswith(OTHERWISE) for one in found):
+    if faulty := {one.layer for one in found if one.fault.endswith(OTHERWISE)}:
         _level(model)
-        faulty = {one.layer for one in found if one.fault.endswith(OTHERWISE)}
         found = rotations(model, length)
         cured = [o.layer for o in found if o.layer in faulty and not o.fault]
         notes |= dict.fromkeys(cured, WEIGHTED)
@@ -143,7 +142,7 @@ def _measured(model: Any, length: int) -> list[Rotation]:
     still = {"fault": "", "factor": 1.0}
     found = [replace(one, **still) if one.fault == SCALED else one for one in found]
     if getattr(model.config, "attn_temperature_tuning", False):  # as Llama 4 counts
-        unturned = [o.layer for o in found if o.frequencies is None and not o.fault]
+        unturned = [o.layer for o in found if not o.pairs and not o.fault]
         notes |= dict.fromkeys(unturned, SCALED)
     return [replace(one, note=notes.get(one.layer, "")) for one in found]
 
@@ -175,7 +174,7 @@ def rotary_rows(
         name = "all" if len(groups) == 1 else layers_text(numbers, config)
         if one.fault:
             row = Described(name, "other", note=one.fault)
-        elif one.frequencies is None:
+        elif not one.pairs:
             row = Described(name, "none", variant=Variant("nope"), note=one.note)
         else:
             row = _proved(_matched(name, one, length, config), numbers, model)
@@ -197,7 +196,6 @@ def layers_text(numbers: tuple[int, ...], config: Any) -> str:
 
 def _matched(name: str, one: Rotation, length: int, config: Any) -> Described:
     """Return a row with the nearest of the schemes that the configuration states."""
-    assert one.frequencies is not None
     turns = length * one.frequencies / (2 * math.pi)
     measured: dict[str, float | int | str | None] = {
         "type": "n/a",
@@ -224,15 +222,15 @@ def _matched(name: str, one: Rotation, length: int, config: Any) -> Described:
         if own.pairs != one.pairs:
             why = why or CHANNELS
             continue
-        assert one.frequencies is not None
         noise = 2**-21 / length  # of angles in float32 at the last position
         off = (one.frequencies - own.frequencies).abs() - noise
         most = float((off.clamp(0) / own.frequencies).max())
-        factor = own.factor if one.factor is None else one.factor
-        if not math.isclose(factor, own.factor, rel_tol=EXACT):
+        wanted = own.factor or 1.0
+        factor = wanted if one.factor is None else one.factor
+        if not math.isclose(factor, wanted, rel_tol=EXACT):
             why = why or (
                 f"multiplies cosines and sines by {factor:.4g}, and {variant.label} by "
-                f"{own.factor:.4g}"
+                f"{wanted:.4g}"
             )
             continue
         found.append((most, rule, variant))

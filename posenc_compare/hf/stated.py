@@ -19,13 +19,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from posenc_compare.hf.candidates import config_length, length_limits, stated
 from posenc_compare.hf.checkpoint import reason_of
-from posenc_compare.hf.measure import (
-    EXACT,
-    Rotation,
-    meet,
-    rotations,
-    takes_positions,
-)
+from posenc_compare.hf.measure import EXACT, Rotation, meet, rotations, takes_positions
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.readings import (
     NO_IDS,
@@ -247,9 +241,7 @@ def _factors(s: Stated) -> Compared:
         if made is not None and wanted:
             why = f"cosines and sines times {made:.4g}, expected {wanted:.4g}"
             found.append((abs(made / wanted - 1), f"layer {one.layer}: {why}"))
-    if not found:
-        raise NotApplicableError("no factor can be measured")
-    return largest(found)
+    return largest(found, "no factor can be measured")
 
 
 def _scale(s: Stated) -> Compared:
@@ -265,9 +257,7 @@ def _scale(s: Stated) -> Compared:
         if apart(made, factor * wanted) <= EXACT * float(made.abs().max()):
             why = f"layer {layer}: scores times {factor:.4g} of those of its class"
             found.append((abs(factor - 1), why))
-    if not found:
-        raise NotApplicableError("scores are not those of its class times a factor")
-    return largest(found)
+    return largest(found, "scores are not those of its class times a factor")
 
 
 def _pairing(one: Rotation, wanted: Rotation | None = None) -> str:
@@ -283,14 +273,17 @@ def _pairing(one: Rotation, wanted: Rotation | None = None) -> str:
 def _frequencies(s: Stated) -> Compared:
     both = zip(s.rotations, s.sought, strict=True)
     found = [_ratio(a, b) for a, b in both if a.pairs and a.pairs == b.pairs]
+    why = "no layer rotates the pairs of channels that the configuration states"
+    return largest(found, why)
+
+
+def largest(found: list[tuple[float, str]], otherwise: str) -> Compared:
+    """Return the largest difference, and the words of the first above the bound.
+
+    Without any difference, `otherwise` says why there is none.
+    """
     if not found:
-        why = "no layer rotates the pairs of channels that the configuration states"
-        raise NotApplicableError(why)
-    return largest(found)
-
-
-def largest(found: list[tuple[float, str]]) -> Compared:
-    """Return the largest difference, and the words of the first above the bound."""
+        raise NotApplicableError(otherwise)
     why = next((words for off, words in found if not off <= EXACT), "")
     return max(off for off, _ in found), EXACT, why
 
@@ -298,8 +291,6 @@ def largest(found: list[tuple[float, str]]) -> Compared:
 def _ratio(one: Rotation, own: Rotation) -> tuple[float, str]:
     """Return the largest relative difference of frequencies, and the first pair off."""
     made, wanted = one.frequencies, own.frequencies
-    assert made is not None
-    assert wanted is not None
     noise = 2**-21 / LENGTH  # of angles in float32 at the last position
     off = ((made - wanted).abs() - noise).clamp(min=0) / wanted
     pair = int((off > EXACT).int().argmax())

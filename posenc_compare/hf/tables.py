@@ -7,6 +7,7 @@ tokens that differ, though no other such weight has rows that differ.
 
 import copy
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -118,34 +119,28 @@ def _described(
     `first` is the row that is read first, `count` how many are read.
     """
     rows = len(table)
-    place = place_of(name)
-    measured = {"rows": rows, "first row": first}
+    row = Described(place_of(name), "table", {"rows": rows, "first row": first})
     if trained:
-        variant = Variant("learned", {"length": rows})
-        return Described(place, "table", measured, variant)
-    read = table[first : first + count].double()
-    return fixed_table(place, measured, read, first)
+        return replace(row, variant=Variant("learned", {"length": rows}))
+    return with_sinusoids(row, table[first : first + count].double(), first)
 
 
-def fixed_table(
-    place: str, measured: dict[str, Any], read: Tensor, first: int
-) -> Described:
-    """Return the description of codes `(row, channel)` that are not trained.
+def with_sinusoids(row: Described, codes: Tensor, first: int) -> Described:
+    """Return a row with the sinusoids that codes `(row, channel)` are, if any.
 
     `first` is the position of the first, unless that is 0.
     """
-    width = read.shape[-1]
-    swapped = read.roll(width // 2, dims=-1)
+    swapped = codes.roll(codes.shape[-1] // 2, dims=-1)
     for layout, start in product(SINUSOIDS, dict.fromkeys((first, 0))):
         variant = Variant("sinusoidal", {"layout": layout})
-        for codes, note in ((read, ""), (swapped, SWAPPED)):
-            off = _off(variant, codes, start)
+        for some, note in ((codes, ""), (swapped, SWAPPED)):
+            off = _off(variant, some, start)
             if off < float("inf"):
-                measured["first position"] = start
-                return Described(place, "table", measured, variant, off, note=note)
-    return Described(
-        place, "table", measured, note="a fixed table, as no scheme here has"
-    )
+                measured = {**row.measured, "first position": start}
+                return replace(
+                    row, measured=measured, variant=variant, off=off, note=note
+                )
+    return replace(row, note="a fixed table, as no scheme here has")
 
 
 def _off(variant: Variant, table: Tensor, start: int) -> float:

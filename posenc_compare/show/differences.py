@@ -35,15 +35,10 @@ SCORE = ("extrapolation", "bits_per_byte")  # that ranks go by
 
 @dataclass(frozen=True)
 class Difference:
-    """Scores of another scheme less those of one.
+    """Scores of another scheme less those of one."""
 
-    Attributes:
-        values: one for each common seed.
-        p: of a difference, adjusted for all other schemes; NaN for too few seeds.
-    """
-
-    values: Floats
-    p: float
+    values: Floats  # one for each common seed
+    p: float  # of a difference, adjusted for all other schemes; NaN for too few seeds
 
     @property
     def mean(self) -> float:
@@ -161,8 +156,7 @@ def _outcomes(numbers: Numbers) -> Iterator[tuple[str, Quantity, list[Column]]]:
             columns = by_x(measure, named, quantity.better, failed)
             yield f"{quantity.heading} by {quantity.x}", quantity, columns
         elif isinstance(view, Headline):
-            own = frame.by_scheme(frame.of_quantity(means, measure, ""))
-            own |= frame.by_scheme(frame.of_headline(means, measure, view))
+            own = frame.of_headline(means, measure, view)
             yield quantity.heading, quantity, [Column(quantity.heading, measure, own)]
 
 

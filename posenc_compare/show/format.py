@@ -10,7 +10,6 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,6 @@ MARKDOWN = str.maketrans(
     {"\\": r"\\", "|": r"\|", "`": r"\`", "<": "&lt;", ">": "&gt;"}
 )
 
-Places = AbstractSet[tuple[int, int]]
 REASON = 120  # characters of a reason in the cell of a table
 
 
@@ -90,7 +88,7 @@ class Table:
         ]
 
     @property
-    def best(self) -> Places:
+    def best(self) -> set[tuple[int, int]]:
         """Return the row and column of every cell that is bold."""
         return {
             (i, j)

@@ -41,8 +41,6 @@ STEPPED = ("effective_length", "context_used", "mastered_length")  # tested leng
 Floats = NDArray[np.float64]
 Frame = Any  # a pandas table; type checkers lose its methods after one step
 Mean = Any  # a row of the frame of means, whose attributes are its columns
-Views = dict[tuple[str, str], View]
-"""By measure and quantity, in the order of display."""
 
 PLACE = ["scheme", "family", "measure", "task", "quantity", "case", "x"]
 LONG = [*PLACE, "seed", "value", "unit", "note", "status", "record"]
@@ -176,7 +174,7 @@ def cell_table(tables: Iterable[Table]) -> Frame:
     return pd.DataFrame(rows)
 
 
-def views_of(records: Iterable[Record]) -> Views:
+def views_of(records: Iterable[Record]) -> dict[tuple[str, str], View]:
     """Return the views of all quantities by measure and name, in their order."""
     found = {
         (record.measure, name): view
@@ -194,11 +192,15 @@ def of_quantity(means: Frame, measure: str, name: str) -> Frame:
     return means[(means["measure"] == measure) & (means["quantity"] == name)]
 
 
-def of_headline(means: Frame, measure: str, view: Headline) -> Frame:
-    """Return the means that a headline shows: those of its case, at its point."""
+def of_headline(means: Frame, measure: str, view: Headline) -> dict[str, Mean]:
+    """Return what a headline shows by scheme: a mean of its case at its point.
+
+    Where a whole measure failed, the reason stands for the mean.
+    """
     own = of_quantity(means, measure, view.quantity.name)
     own = own[own["case"] == clean(view.case, SHORT)]  # as rows have it
-    return own[own["x"].isna() if view.x is None else own["x"] == view.x]
+    own = own[own["x"].isna() if view.x is None else own["x"] == view.x]
+    return by_scheme(of_quantity(means, measure, "")) | by_scheme(own)
 
 
 def rows_of(means: Frame) -> list[Mean]:

@@ -25,28 +25,18 @@ from posenc_compare.stats.level import ALPHA
 from posenc_compare.stats.pairs import adjusted_p_of
 
 RANKS = "reciprocal_rank"  # of the exact match, over all tasks
-VERDICTS = ("agrees", "disagrees", "not separable", "not measured")
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number of trained networks.
+    """A number of trained networks."""
 
-    Attributes:
-        scheme: with its options, as in `--schemes`.
-        quantity: its name; `reciprocal_rank` is of the exact match, over all tasks.
-        times: where on a curve, in training lengths; 0 off a curve.
-        case: the condition it was measured under.
-        task: that networks were trained on.
-        convolution: of the networks.
-    """
-
-    scheme: str
-    quantity: str = "bits_per_byte"
-    times: int = 1
-    case: str = ""
-    task: str = "language"
-    convolution: str = "none"
+    scheme: str  # with its options, as in `--schemes`
+    quantity: str = "bits_per_byte"  # its name, or `RANKS`
+    times: int = 1  # where on a curve, in training lengths; 0 off a curve
+    case: str = ""  # the condition it was measured under
+    task: str = "language"  # that networks were trained on
+    convolution: str = "none"  # of the networks
 
     def __str__(self) -> str:
         """Return what a table calls it."""
@@ -109,7 +99,7 @@ class Outcome(Difference):
     def verdict(self) -> str:
         """Return whether the claim agrees with the records, disagrees or neither."""
         if not len(self.values):
-            return VERDICTS[3]
+            return "not measured"
         margin, width = self.claim.margin, half_width(self.values)
         match self.claim.kind:
             case "better":
@@ -121,7 +111,7 @@ class Outcome(Difference):
             case "no worse":
                 agrees = self.mean - width >= -margin
                 disagrees = self.mean + width < -margin
-        return VERDICTS[0 if agrees else 1 if disagrees else 2]
+        return "agrees" if agrees else "disagrees" if disagrees else "not separable"
 
 
 def outcomes(order: PublishedOrder, records: list[Record]) -> list[Outcome]:
@@ -151,11 +141,9 @@ def verdict(found: Iterable[Outcome]) -> str:
     An order is measured if one of its claims is.
     """
     verdicts = {outcome.verdict for outcome in found}
-    if verdicts == {VERDICTS[3]}:
-        return VERDICTS[3]
-    if VERDICTS[1] in verdicts:
-        return VERDICTS[1]
-    return VERDICTS[0] if verdicts == {VERDICTS[0]} else VERDICTS[2]
+    if len(verdicts) == 1:
+        return verdicts.pop()
+    return "disagrees" if "disagrees" in verdicts else "not separable"
 
 
 def order_table(name: str, order: PublishedOrder, found: list[Outcome]) -> Table:

@@ -57,7 +57,7 @@ def predictions(records: Iterable[Record]) -> Frame:
         means = frame.Numbers(some).means
         for (measure, _), view in frame.views_of(some).items():
             if isinstance(view, Headline):
-                own = frame.by_scheme(frame.of_headline(means, measure, view))
+                own = frame.of_headline(means, measure, view)
                 name = f"{view.quantity.heading}{setting}"
                 if name in measures:
                     name = f"{view.quantity.heading} of {measure}{setting}"

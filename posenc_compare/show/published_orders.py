@@ -21,6 +21,11 @@ def _ahead(first: str, second: str, *lengths: int) -> tuple[Claim, ...]:
     return tuple(Claim(Score(first, times=n), Score(second, times=n)) for n in lengths)
 
 
+def _no_worse(first: str, *others: str) -> tuple[Claim, ...]:
+    """Return a claim for each other scheme that the first is no worse."""
+    return tuple(Claim(Score(first), Score(one), "no worse", ALIKE) for one in others)
+
+
 ORDERS: dict[str, PublishedOrder] = {
     "learned": PublishedOrder(
         "learned positions and sinusoids give nearly identical results",
@@ -98,7 +103,7 @@ ORDERS: dict[str, PublishedOrder] = {
     "p_rope": PublishedOrder(
         "RoPE without its lowest frequencies is no worse than RoPE",
         "Barbero et al. 2024, arXiv:2410.06205",
-        (Claim(Score("p_rope"), Score("rope"), "no worse", ALIKE),),
+        _no_worse("p_rope", "rope"),
     ),
     "randomized": PublishedOrder(
         "random positions improve length generalisation",
@@ -130,24 +135,16 @@ ORDERS: dict[str, PublishedOrder] = {
         "language models without positions are competitive with those with sinusoids, "
         "learned positions or ALiBi",
         "Haviv et al. 2022, arXiv:2203.16634, abstract and section 1",
-        tuple(
-            Claim(Score("nope"), Score(scheme), "no worse", ALIKE)
-            for scheme in ("sinusoidal", "learned", "alibi")
-        ),
+        _no_worse("nope", "sinusoidal", "learned", "alibi"),
     ),
     "bam": PublishedOrder(
         "BAM, which unifies NoPE and ALiBi, improves generalisation to long contexts "
         "by a generalised Gaussian prior, at a comparable perplexity",
         "Bianchessi et al. 2025, arXiv:2505.22842, abstract",
         (
-            *(
-                Claim(Score("bam"), Score(scheme), "no worse", ALIKE)
-                for scheme in ("nope", "alibi")
-            ),
-            *(
-                Claim(Score("bam", times=16), Score(scheme, times=16))
-                for scheme in ("nope", "alibi")
-            ),
+            *_no_worse("bam", "nope", "alibi"),
+            *_ahead("bam", "nope", 16),
+            *_ahead("bam", "alibi", 16),
         ),
     ),
     "stick_breaking": PublishedOrder(

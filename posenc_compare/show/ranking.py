@@ -26,23 +26,14 @@ YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a displayed table.
+    """A column of a displayed table."""
 
-    Attributes:
-        name: what lines beneath the table call it.
-        measure: the measure that gives its numbers.
-        means: by the labels of rows.
-        better: which end is, or "neither" if schemes have no order.
-        floors: what schemes must beat, if a number ranks them.
-        heading: what stands above it, if not the name.
-    """
-
-    name: str
-    measure: str
-    means: Mapping[str, Mean]
-    better: Better = "neither"
-    floors: tuple[Mean, ...] = ()
-    heading: str = ""
+    name: str  # what lines beneath the table call it
+    measure: str  # that gives its numbers
+    means: Mapping[str, Mean]  # by the labels of rows
+    better: Better = "neither"  # which end is; "neither" if schemes have no order
+    floors: tuple[Mean, ...] = ()  # what schemes must beat, if a number ranks them
+    heading: str = ""  # what stands above it, if not the name
 
     @property
     def sign(self) -> int:
@@ -65,16 +56,13 @@ def by_family_of(families: Mapping[str, str], labels: Iterable[str]) -> list[str
 class Ranking:
     """What the test of all pairs says of the schemes of a column.
 
-    Attributes:
-        text: the groups, the best first, and how many seeds and pairs they rest on;
-            empty if too few schemes have seeds enough.
-        best: the best group, if any other scheme differs from all of it.
-        seeds: the most that two schemes have in common.
+    `text` has the groups, the best first, and how many seeds and pairs they rest on; it
+    is empty if too few schemes have seeds enough.
     """
 
     text: str
-    best: frozenset[str]
-    seeds: int
+    best: frozenset[str]  # the best group, if any other scheme differs from all of it
+    seeds: int  # the most that two schemes have in common
 
 
 def ranking(column: Column) -> Ranking:

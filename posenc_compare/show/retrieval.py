@@ -117,21 +117,13 @@ def retrieval_tables(records: list[Record]) -> list[Table]:
 
 @dataclass(frozen=True)
 class Advice:
-    """What records say of rules.
+    """What records say of rules."""
 
-    Attributes:
-        rules: that are left, the one with most needles first.
-        reasons: a line for each score.
-        rows: numbers of every rule by their names, None where there is none.
-        about: checkpoint, lengths and texts of the records.
-        tested: whether two rules or more have seeds enough for a test.
-    """
-
-    rules: tuple[str, ...]
-    reasons: tuple[str, ...]
-    rows: tuple[dict[str, Any], ...]
-    about: str
-    tested: bool
+    rules: tuple[str, ...]  # that are left, the one with most needles first
+    reasons: tuple[str, ...]  # a line for each score
+    rows: tuple[dict[str, Any], ...]  # numbers of every rule by name; None: no number
+    about: str  # checkpoint, lengths and texts of the records
+    tested: bool  # whether two rules or more have seeds enough for a test
 
     @property
     def verdict(self) -> str:

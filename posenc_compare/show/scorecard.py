@@ -159,11 +159,6 @@ def scorecard(numbers: Numbers) -> Table | None:
     return Table("Scorecard", [*shown.values()], rows, lines=tuple(lines))
 
 
-def _scheme(mean: Mean) -> str:
-    """Return the label of a mean without settings."""
-    return mean.scheme.removesuffix(f" [{', '.join(mean.settings)}]")
-
-
 def _by_row(means: Iterable[Mean]) -> tuple[dict[str, Found], set[str]]:
     """Return the means of each row, by the label of its trainings.
 
@@ -176,7 +171,8 @@ def _by_row(means: Iterable[Mean]) -> tuple[dict[str, Found], set[str]]:
     labels: dict[str, dict[str, Found]] = {}
     for mean in means:
         place = (mean.measure, mean.quantity, mean.case)
-        own = labels.setdefault(_scheme(mean), {}).setdefault(mean.scheme, {})
+        scheme = mean.scheme.removesuffix(f" [{', '.join(mean.settings)}]")
+        own = labels.setdefault(scheme, {}).setdefault(mean.scheme, {})
         own.setdefault(place, []).append(mean)
     rows: dict[str, Found] = {}
     lacking: set[str] = set()

@@ -19,7 +19,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.registry import SCORES
 from posenc_compare.show import frame
 from posenc_compare.show.format import Table
-from posenc_compare.show.frame import Frame, by_scheme, of_quantity
+from posenc_compare.show.frame import Frame, of_quantity
 from posenc_compare.show.ranking import Column, by_family_of
 from posenc_compare.show.tables import layout, texts_behind, without_number
 from posenc_compare.show.tasks import by_task, prefix
@@ -56,9 +56,7 @@ def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Tabl
     return found
 
 
-def _outcomes(
-    groups: Mapping[str, list[Record]],
-) -> Iterator[tuple[str, list[Column]]]:
+def _outcomes(groups: Mapping[str, list[Record]]) -> Iterator[tuple[str, list[Column]]]:
     """Yield the scores at the shortest and the longest length, then the headlines.
 
     Each has a column for every value of the setting.
@@ -83,8 +81,7 @@ def _outcomes(
         for heading, one in shown.items():
             columns = []
             for value, some in means.items():
-                found = by_scheme(of_quantity(some, measure, ""))
-                found |= by_scheme(frame.of_headline(some, measure, one))
+                found = frame.of_headline(some, measure, one)
                 columns.append(Column(value, measure, found, quantity.better))
             yield heading, columns
 

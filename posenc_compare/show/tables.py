@@ -167,10 +167,10 @@ class Part:
             read = rows[measure, name]
             failed = len(of_quantity(self.means, measure, ""))
             if isinstance(view, ByCase) and len(read):
-                found += self.by_case(view, measure, read)
+                found.append(self.by_case(view, measure, read))
             elif len(read) or (failed and measure not in answered):
                 if isinstance(view, Curve):
-                    found += self.curve(view, measure, read)
+                    found.append(self.curve(view, measure, read))
                 elif isinstance(view, Headline):
                     headlines.append(self.headline(view, measure))
         title = f"{self.start}{TITLES[self.kind]}"
@@ -182,8 +182,7 @@ class Part:
 
     def headline(self, view: Headline, measure: str) -> Column:
         """Return the column of one row of a quantity."""
-        own = by_scheme(of_quantity(self.means, measure, ""))
-        own |= by_scheme(frame.of_headline(self.means, measure, view))
+        own = frame.of_headline(self.means, measure, view)
         name, better = view.quantity.heading, self.better(view)
         known = [one for one in self.floors(view, measure) if one.x == view.x]
         return Column(name, measure, own, better, (*known,), name + ARROWS[better])
@@ -198,8 +197,8 @@ class Part:
         own = self.means["quantity"].isin(models) & (self.means["measure"] == measure)
         return frame.rows_of(ranking.floors_of(self.means[own]))
 
-    def curve(self, view: Curve, measure: str, read: Frame) -> list[Table]:
-        """Return the table of a curve, if it has columns."""
+    def curve(self, view: Curve, measure: str, read: Frame) -> Table:
+        """Return the table of a curve."""
         named, failed = _with_cases(read), of_quantity(self.means, measure, "")
         floors = self.floors(view, measure)
         columns = by_x(measure, named, self.better(view), failed, floors)
@@ -209,8 +208,8 @@ class Part:
         rows = labels | {label for label, mean in named if mean.n}
         return self.shown(" by", view, columns, rows, _reasons(named, rows))
 
-    def by_case(self, view: ByCase, measure: str, read: Frame) -> list[Table]:
-        """Return the table of the cases of a quantity, if it has columns.
+    def by_case(self, view: ByCase, measure: str, read: Frame) -> Table:
+        """Return the table of the cases of a quantity.
 
         Beside them stands what a network scores as trained, at the same points. Its
         intervals are over seeds, as those of the cases.
@@ -231,15 +230,13 @@ class Part:
         columns: list[Column],
         rows: set[str],
         lines: Sequence[str] = (),
-    ) -> list[Table]:
-        """Return the table of columns, if there are any."""
-        if not columns:
-            return []
+    ) -> Table:
+        """Return the table of columns."""
         quantity = view.quantity
         heading = f"{quantity.heading}{ARROWS[quantity.better]}"
         title = f"{self.start}{heading}{by} {quantity.x}"
         table = layout(title, columns, self.records, rows, ranked=True)
-        return [replace(table, lines=(*table.lines, *lines))]
+        return replace(table, lines=(*table.lines, *lines))
 
     def better(self, view: View) -> Better:
         """Return which end is better, if the numbers rank schemes."""

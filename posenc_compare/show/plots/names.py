@@ -29,6 +29,14 @@ class Spot(NamedTuple):
     box: Bbox  # in dots of the figure
     line: Path
 
+    def clears(self, other: "Spot") -> bool:
+        """Return whether no name lies on the other one or on its line."""
+        return not (
+            self.box.overlaps(other.box)
+            or self.line.intersects_bbox(other.box)
+            or other.line.intersects_bbox(self.box)
+        )
+
 
 def name_points(
     axes: Axes, names: Mapping[tuple[float, float], str], taken: Sequence[Bbox]
@@ -84,19 +92,8 @@ def _placed(spots: list[list[Spot]], order: Sequence[int]) -> list[Spot | None]:
     found: list[Spot | None] = [None] * len(spots)
     for i in order:
         others = [one for one in found if one]
-        found[i] = next(
-            (
-                spot
-                for spot in spots[i]
-                if not any(
-                    spot.box.overlaps(one.box)
-                    or spot.line.intersects_bbox(one.box)
-                    or one.line.intersects_bbox(spot.box)
-                    for one in others
-                )
-            ),
-            None,
-        )
+        free = (spot for spot in spots[i] if all(map(spot.clears, others)))
+        found[i] = next(free, None)
     return found
 
 
