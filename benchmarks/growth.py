@@ -12,6 +12,7 @@ than `MOST` seconds are left out. Schemes of several axes read square images.
 
 import json
 import math
+import multiprocessing
 import time
 
 import torch
@@ -92,17 +93,23 @@ def exponent(found: list[dict[str, float]], what: str) -> float:
     return math.log(ratio) / math.log(last["length"] / before["length"])
 
 
-def main(words: list[str]) -> None:
-    """Print and keep the exponents, after every scheme."""
+def prepared() -> None:
+    """Set what torch keeps for a process."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+
+
+def main(words: list[str]) -> None:
+    """Print and keep the exponents, after every scheme."""
     names = words or [*SCHEMES.entries()]
     path = RECORDS / "growth.json"
     schemes: dict[str, list[dict[str, float]]] = {}
     print("| scheme | time | memory | seconds by length |")
     print("|---|" + "---:|" * 3)
+    fresh = multiprocessing.get_context("spawn")
     for name in names:
-        found = schemes[name] = measured(name)
+        with fresh.Pool(1, prepared) as pool:  # whose memory goes with it
+            found = schemes[name] = pool.apply(measured, (name,))
         body = {"benchmark": "growth", "machine": place(), "schemes": schemes}
         path.write_text(json.dumps(body, indent=1, default=str) + "\n")
         numbers = [f"{exponent(found, what):.2f}" for what in ("seconds", "mib")]

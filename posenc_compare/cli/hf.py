@@ -51,7 +51,7 @@ def evaluate(
     rules: Annotated[
         str,
         typer.Option(
-            help="Comma-separated RoPE scalings: pi, ntk, yarn, ..., or `all`."
+            help="Comma-separated RoPE scalings: pi, ntk, ntk_by_parts, yarn, llama3, longrope; or `all`."
         ),
     ] = "all",
     windows: Annotated[
@@ -94,7 +94,7 @@ def evaluate(
     Without --retrieval: bits per byte of the same tokens at every length. With it: the
     share of facts found in a text, by length and depth, and bits per byte of that text.
     There are several kinds of facts. A fact counts as found if the model generates its
-    value. The choice is restricted to values that the text gives for that kind.
+    value. Generation is constrained to the values that the text gives for that kind.
     """
     from posenc_compare.hf import planned
 

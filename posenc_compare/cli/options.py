@@ -29,7 +29,7 @@ OnlySchemes = Annotated[
     str,
     typer.Option(
         "--schemes",
-        help="Show only these schemes: comma-separated names, families or globs.",
+        help="Show only these schemes: comma-separated names, variants, families or globs.",
     ),
 ]
 OnlyMeasures = Annotated[
@@ -50,7 +50,7 @@ NoFloors = Annotated[
     typer.Option(
         "--no-floors",
         metavar="",
-        help="Leave out the floors: n-gram models and constant answers.",
+        help="Leave out the reference rows and lines: n-gram models, constant answers.",
     ),
 ]
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]

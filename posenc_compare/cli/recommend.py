@@ -35,8 +35,8 @@ def recommend(
 ) -> None:
     """Recommend a scheme for one of six cases, with the evidence.
 
-    Print a section of docs/which-one.md. Below it are scores of the schemes it names,
-    in the preset `quick`; schemes without records in the package are left out.
+    Print a section of docs/which-one.md. Below it are the scores, with the preset
+    `quick`, of the schemes that the section names, if the package has their records.
     """
     sections = sections_of(page())
     if not case:

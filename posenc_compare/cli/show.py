@@ -68,9 +68,9 @@ def show_(
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
     Most other schemes have a code for each distance. If the scheme transforms keys, the
-    code is a key of which every channel is 1, transformed. If it adds a bias, the code
-    also holds the bias of each head. For several rotary schemes, a table also lists the
-    wavelength of each pair of channels, and csv and json hold the wavelengths only.
+    code is what it makes of a key whose channels are all 1. If it adds a bias, the code
+    also holds the bias of each head. With more than one rotary scheme, a table of the
+    wavelengths of their pairs of channels follows; csv and json then hold only that.
     """
     from posenc_compare.schemes.shared.rotation import wavelengths
 
