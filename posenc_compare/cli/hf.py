@@ -51,7 +51,8 @@ def evaluate(
     rules: Annotated[
         str,
         typer.Option(
-            help="Comma-separated RoPE scalings: pi, ntk, ntk_by_parts, yarn, llama3, longrope; or `all`."
+            help="Comma-separated RoPE scalings: pi, ntk, ntk_by_parts, yarn, llama3, "
+            "longrope; or `all`."
         ),
     ] = "all",
     windows: Annotated[

@@ -29,7 +29,8 @@ OnlySchemes = Annotated[
     str,
     typer.Option(
         "--schemes",
-        help="Show only these schemes: comma-separated names, variants, families or globs.",
+        help="Show only these schemes: comma-separated names, variants, families or "
+        "globs.",
     ),
 ]
 OnlyMeasures = Annotated[
