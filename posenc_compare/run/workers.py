@@ -22,8 +22,8 @@ TAIL = 2000  # bytes kept of what a scheme prints
 CHUNK = 1 << 16  # bytes, as many as a pipe holds
 # A worker's C library keeps memory that was freed: asking the system for 32 MiB again
 # costs as much as copying it eight times. Small blocks are joined when they are freed,
-# else they leave holes between large ones, which tensors do not fit in: `path` ran out
-# of 24 GiB at 32 768 tokens, and takes 2.7. Values that the user sets take
+# else they leave holes between large ones, which tensors do not fit in: at 32 768
+# tokens, `path` took more than 16 GiB, and takes 2.7. Values that the user sets take
 # precedence.
 KEEP_MEMORY = {
     "MALLOC_MMAP_MAX_": "0",
