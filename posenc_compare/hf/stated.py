@@ -277,13 +277,13 @@ def _frequencies(s: Stated) -> Compared:
     return largest(found, why)
 
 
-def largest(found: list[tuple[float, str]], otherwise: str) -> Compared:
+def largest(found: list[tuple[float, str]], reason: str) -> Compared:
     """Return the largest difference, and the words of the first above the bound.
 
-    Without any difference, `otherwise` says why there is none.
+    If `found` is empty, the check is not applicable, for the `reason` given.
     """
     if not found:
-        raise NotApplicableError(otherwise)
+        raise NotApplicableError(reason)
     why = next((words for off, words in found if not off <= EXACT), "")
     return max(off for off, _ in found), EXACT, why
 
