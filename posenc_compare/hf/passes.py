@@ -196,7 +196,7 @@ def check_real(x: Tensor) -> None:
 def masked(**given: Any) -> Tensor:
     """Return the mask of a pass with the `Pass` attached; registered by `apply`.
 
-    What is given are the arguments of `sdpa_mask` by name, as transformers gives them.
+    `given` are the arguments of `sdpa_mask` by name, as transformers passes them.
     """
     check_real(torch.empty(0, device=given.get("device", "cpu")))
     given["allow_is_causal_skip"] = given["allow_is_bidirectional_skip"] = False

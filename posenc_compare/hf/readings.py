@@ -103,8 +103,8 @@ class Reader:
         """Return the largest difference that rounding explains.
 
         A layer has four sums of rounded products one after another, each of about
-        `hidden_size`. A model whose weights are large may make more of a rounding. This
-        is no bound for large models in half precision; a tenth would be seen.
+        `hidden_size`. A model may amplify rounding errors more than that. The bound is
+        at most a tenth of the largest output, also for large models in half precision.
         """
         width, layers = self.config.hidden_size, self.config.num_hidden_layers
         largest = float(self.full.abs().max())
@@ -119,7 +119,7 @@ class Reader:
 
     @cached_property
     def _rounded(self) -> float:
-        """Return the difference if each module without parts rounds otherwise."""
+        """Return how far outputs move if modules without parts round differently."""
         draw = torch.Generator().manual_seed(0)
 
         def rounds(module: nn.Module, given: object, made: object) -> object:

@@ -35,7 +35,7 @@ SCORE = ("extrapolation", "bits_per_byte")  # that ranks go by
 
 @dataclass(frozen=True)
 class Difference:
-    """Scores of another scheme less those of one."""
+    """Scores of another scheme minus those of the baseline."""
 
     values: Floats  # one for each common seed
     p: float  # of a difference, adjusted for all other schemes; NaN for too few seeds

@@ -22,7 +22,7 @@ def _ahead(first: str, second: str, *lengths: int) -> tuple[Claim, ...]:
 
 
 def _no_worse(first: str, *others: str) -> tuple[Claim, ...]:
-    """Return a claim for each other scheme that the first is no worse."""
+    """Return, for each of the other schemes, a claim that the first is no worse."""
     return tuple(Claim(Score(first), Score(one), "no worse", ALIKE) for one in others)
 
 
