@@ -575,12 +575,14 @@ def test_a_stock_model_passes(kind: str) -> None:
     assert [*found.values()].count("passed") >= 8
 
 
-def test_a_model_that_makes_much_of_a_rounding_passes() -> None:
+def test_amplified_rounding_errors_are_neither_a_fault_nor_a_pass() -> None:
     model = model_of(LLAMA)
     for layer in model.model.layers:  # whose attention nearly chooses one token
         layer.self_attn.q_proj.weight.data *= 30
         layer.self_attn.k_proj.weight.data *= 30
-    assert "failed" not in states(model).values()
+    found = states(model)
+    assert "failed" not in found.values()
+    assert found["stepwise"] == found["padded, no ids"] == "n/a"
 
 
 def test_sections_of_axes_as_configured_pass() -> None:

@@ -159,6 +159,9 @@ def _finding(name: str, reader: Reader, stated: Stated | str) -> Finding:
         return found
     if name not in OF_ALL and mixes(reader.model):
         return _missing(name, compares, "has layers other than attention")
+    if found.largest is not None and found.largest <= reader.amplified:
+        why = f"amplified rounding errors explain {found.largest:.1e}, as a fault may"
+        return _missing(name, compares, why)
     if isinstance(stated, Stated) and stated.excuses(read):
         why = f"nor does {stated.kind.__name__} of transformers"
         return _missing(name, compares, why)

@@ -103,13 +103,20 @@ class Reader:
         """Return the largest difference that rounding explains.
 
         A layer has four sums of rounded products one after another, each of about
-        `hidden_size`. A model may amplify rounding errors more than that. The bound is
-        at most a tenth of the largest output, also for large models in half precision.
+        `hidden_size`. The bound is at most a tenth of the largest output, also for
+        large models in half precision.
         """
         width, layers = self.config.hidden_size, self.config.num_hidden_layers
-        largest = float(self.full.abs().max())
-        rounding = self._eps * math.sqrt(width) * 4 * layers * largest
-        return min(max(rounding, 4 * self._rounded), SPREAD * largest)
+        rounding = self._eps * math.sqrt(width) * 4 * layers
+        return min(rounding, SPREAD) * float(self.full.abs().max())
+
+    @cached_property
+    def amplified(self) -> float:
+        """Return the largest difference that amplified rounding errors may explain.
+
+        Modules without parts round differently once. Other faults may be as small.
+        """
+        return min(4 * self._rounded(), SPREAD * float(self.full.abs().max()))
 
     @property
     def _eps(self) -> float:
@@ -117,7 +124,6 @@ class Reader:
         dtype = next(self.model.parameters()).dtype
         return max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
 
-    @cached_property
     def _rounded(self) -> float:
         """Return how far outputs move if modules without parts round differently."""
         draw = torch.Generator().manual_seed(0)
