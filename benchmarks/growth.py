@@ -1,19 +1,23 @@
 """Fit how time and memory of attention grow with the length of a text.
 
 One layer with two heads of 16 channels reads a text forward and backward, once per
-length. The exponent of n is the slope between the logarithms of the last two lengths;
-memory is measured up to 8192 tokens, since the profiler itself fills it after that.
-Schemes are built for the shortest length; those that are not defined beyond, for the
+length. The exponent of n is the slope between the logarithms of the last two lengths.
+Memory is the most that the C library (glibc) has handed out at a time, looked up in
+short intervals: at 512 tokens a run may end between two looks. Schemes are built for the shortest length; those that are not defined beyond, for the
 longest or, if they have several axes, for each. Lengths expected to take a scheme more
 than `MOST` seconds are left out. Schemes of several axes read square images.
 
     python -m benchmarks growth [scheme ...]
 """
 
+import ctypes
+import gc
 import json
 import math
 import multiprocessing
+import threading
 import time
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +25,6 @@ import torch.nn.functional as F
 from benchmarks.rounds import RECORDS
 from posenc_compare.attention import Mask, Session
 from posenc_compare.errors import UndefinedPositionError
-from posenc_compare.measures.memory import peak_memory
 from posenc_compare.registry import SCHEMES
 from posenc_compare.run.provenance import place
 from posenc_compare.schemes import Geometry, Scheme, Variant
@@ -29,8 +32,46 @@ from posenc_compare.schemes import Geometry, Scheme, Variant
 LENGTHS = (512, 2048, 8192, 32768)
 CELLS = (256, 1024, 4096, 32_761)  # squares; the last is 181 x 181
 HEADS, WIDTH = 2, 32
-PROFILED = 8192  # the longest text whose memory is measured
 MOST = 1200.0  # seconds
+INTERVAL = 1e-3  # seconds between two looks at the memory
+
+
+class _Mallinfo(ctypes.Structure):
+    _fields_ = tuple(
+        (field, ctypes.c_size_t)
+        for field in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def handed_out() -> int:
+    """Return the bytes that the C library has handed out and not got back."""
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = _Mallinfo
+    found = mallinfo()
+    return found.uordblks + found.hblkhd
+
+
+def most_memory(run: Callable[[], object]) -> int:
+    """Return the most bytes that a run adds at a time, by looks at short intervals."""
+    gc.collect()
+    before, ended = handed_out(), threading.Event()
+    sizes = [before]
+
+    def look() -> None:
+        while not ended.wait(INTERVAL):
+            sizes.append(handed_out())
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        run()
+    finally:
+        ended.set()
+        watcher.join()
+    return max(sizes) - before
 
 
 def reads(scheme: Scheme, length: int) -> float:
@@ -78,17 +119,15 @@ def measured(name: str) -> list[dict[str, float]]:
 
 
 def once(scheme: Scheme, length: int) -> dict[str, float]:
-    """Return seconds of one text, and MiB of one that the profiler can follow."""
-    if length > PROFILED:
-        return {"length": length, "seconds": reads(scheme, length)}
+    """Return seconds and MiB of one text."""
     seconds: list[float] = []
-    size = peak_memory(lambda: seconds.append(reads(scheme, length)), "cpu")
+    size = most_memory(lambda: seconds.append(reads(scheme, length)))
     return {"length": length, "seconds": seconds[0], "mib": size / 2**20}
 
 
 def exponent(found: list[dict[str, float]], what: str) -> float:
     """Return the exponent of n between the last two lengths."""
-    before, last = [one for one in found if what in one][-2:]
+    before, last = found[-2:]
     ratio = last[what] / before[what]
     return math.log(ratio) / math.log(last["length"] / before["length"])
 
