@@ -250,6 +250,21 @@ def shifted_for_good(model: Any, given: dict[str, Any]) -> None:
         given["position_ids"] = counted.clamp(min=0)
 
 
+def counted_by_the_model(model: Any, given: dict[str, Any]) -> None:
+    """Count tokens in the model, and begin again where a text begins."""
+    before = model.seen if past_of(given) else 0
+    model.seen = before + count_of(given)
+    if given.get("position_ids") is None:
+        given["position_ids"] = before + torch.arange(count_of(given))[None]
+
+
+def without_padding_tokens(model: Any, given: dict[str, Any]) -> None:
+    """Take each padding token for padding, whatever the mask says of it."""
+    ids, mask = given["input_ids"], given.get("attention_mask")
+    if ids is not None and mask is not None and mask.shape == ids.shape:
+        given["attention_mask"] = mask * (ids != model.config.pad_token_id)
+
+
 def counted_without_ids(_: Any, given: dict[str, Any]) -> None:
     if given.get("position_ids") is None:
         given["position_ids"] = past_of(given) + torch.arange(count_of(given))[None]
@@ -485,6 +500,10 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
         "counted": changed("OPTForCausalLM", counted_without_ids, **OPT),
     },
     "cached again": {"shift of another text": changed(LLAMA, shifted_for_good)},
+    "in turn": {"tokens counted by the model": changed(LLAMA, counted_by_the_model)},
+    "padding token": {
+        "taken for padding": changed(LLAMA, without_padding_tokens, pad_token_id=1)
+    },
     "generated": {"counted": lambda: Counts(model_of(GPT2).config).eval()},
     "embedded": {"ids restarted": changed(LLAMA, restarted_of_embeddings)},
     "padded": {
@@ -752,7 +771,7 @@ def test_arguments_that_a_model_passes_on_are_tried(
     model = model_of(LLAMA)
     model.__class__ = kind
     found = states(model)
-    all_pass = dict.fromkeys(found, "passed") | {"axes": "n/a"}
+    all_pass = dict.fromkeys(found, "passed") | {"axes": "n/a", "padding token": "n/a"}
     assert found == {**(found if wanted else all_pass), **wanted}
     assert ("failed" in found.values()) == (kind is Deaf)
     if kind is Masked:
@@ -772,7 +791,9 @@ def test_what_a_port_does_not_take_is_named() -> None:
 def test_a_check_leaves_a_model_as_it_was() -> None:
     model = model_of(LLAMA, eos_token_id=[2, 3]).train()
     before = {name: one.clone() for name, one in model.state_dict().items()}
+    state = torch.get_rng_state()
     hf.check(model)
+    assert torch.equal(torch.get_rng_state(), state)
     assert model.training
     assert all(torch.equal(before[n], one) for n, one in model.state_dict().items())
 

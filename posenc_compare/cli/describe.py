@@ -31,12 +31,15 @@ def describe(
     name: Annotated[
         str,
         typer.Argument(
-            help="Scheme, variant, measure, task, plot, or the word `settings`."
+            help="Scheme, variant, measure, quantity, task, plot, or `settings`."
         ),
     ],
     plugin: Plugins = None,
 ) -> None:
-    """Describe a scheme, measure, task or plot; or list all `settings`."""
+    """Describe a scheme, measure, task or plot; or list all `settings`.
+
+    For a quantity, as in the column of a table, this describes its measure.
+    """
     if name == "settings":
         return _describe_settings()
     label, (name, colon, _) = name, name.partition(":")
@@ -45,6 +48,8 @@ def describe(
     found = [registry for registry in kinds if name in registry.entries()]
     if not found and (option := option_named(name)):
         raise ConfigError(option)
+    if not found and (measure := _measure_of(name)):
+        return _describe(measure, MEASURES, measure.name)
     if not found:
         every = sorted({known for r in REGISTRIES for known in r.entries()})
         raise ConfigError(
@@ -53,6 +58,12 @@ def describe(
         )
     for registry in found:
         _describe(registry.entry(name), registry, label)
+
+
+def _measure_of(quantity: str) -> Entry | None:
+    """Return the measure that returns a quantity, if one does."""
+    measures = MEASURES.entries().values()
+    return next((one for one in measures if quantity in one.item.quantities), None)
 
 
 def kind_text(kind: object) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Check, convert, describe and evaluate Hugging Face models, and recommend "
-    "scalings; needs the extra `hf`."
+    "scalings; requires the 'hf' extra."
 )
 Model = Annotated[
     str,
@@ -78,7 +78,9 @@ def evaluate(
     ] = 1,
     corpus: Annotated[
         str,
-        typer.Option(help="File or folder of text; its held-out part is evaluated."),
+        typer.Option(
+            help="File or folder of text; the model is evaluated on its held-out part."
+        ),
     ] = "stdlib",
     test_corpus: Annotated[
         str,
@@ -132,9 +134,9 @@ def recommend(
     """List RoPE scalings for a text length; with --evidence, recommend one.
 
     Scalings are compared by the share of facts found beyond the training length. Those
-    that do not differ significantly are compared by bits per byte beyond it, then
-    within it. The records in --evidence are from one checkpoint and one scaling factor,
-    and may not transfer to others.
+    that do not differ significantly are compared by bits per byte beyond the training
+    length, then within it. The records in --evidence are from one checkpoint and one
+    scaling factor, and may not transfer to others.
     """
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
@@ -289,8 +291,8 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     none; other.
     A rotary pair is slow if it does not complete a rotation within the training length.
     The attention factor multiplies cosines and sines, the softmax factor all logits.
-    Column 'off by' is the largest relative difference between the model's encoding and
-    the scheme that was identified; 'logits off by' compares their logits. `--format
+    The column 'off by' is the largest relative difference between the model's encoding
+    and the scheme that was identified; 'logits off by' compares their logits. `--format
     json` also lists the frequencies.
     """
     from posenc_compare.hf.checkpoint import (
@@ -344,7 +346,7 @@ def check(
 
     Random tokens are read in several ways that must give the same outputs: with a
     cache, padded, packed, alone. Rotations are compared with those of the class in the
-    transformers library that the model's configuration names. Column 'bound' is the
+    transformers library that the model's configuration names. The column 'bound' is the
     largest difference that rounding can explain.
     """
     from dataclasses import asdict

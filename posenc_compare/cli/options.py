@@ -97,8 +97,8 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "measures": (
         str,
         "Comparison",
-        "Comma-separated measures, or 'trained', 'untrained' or 'all'. Even 'all' "
-        "leaves out 'attention_cost', 'inside' and 'precision'; name these explicitly.",
+        "Comma-separated measures, or 'trained', 'untrained' or 'all'. 'all' excludes "
+        "'attention_cost', 'inside' and 'precision', which must be named.",
     ),
     "config": (
         Path,
@@ -109,7 +109,7 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
         list[str],
         "Settings",
         "A setting; repeat the option, or separate pairs with commas. "
-        "`posenc-compare describe settings` lists all.",
+        "'posenc-compare describe settings' lists all.",
     ),
     "out": (Path, "Output", "Folder for records, tables and plots."),
     "format": (Format, "Output", "Format of stdout."),

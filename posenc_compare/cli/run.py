@@ -69,8 +69,8 @@ def measure(**options: Any) -> int:
 def cost(**options: Any) -> int:
     """Measure the run time of attention at several lengths.
 
-    The lengths are 2048 tokens and fractions of it; `--set positions=8192` changes the
-    longest. Each scheme is compared with PyTorch's `scaled_dot_product_attention`.
+    The lengths are 2048 tokens and fractions of that; `--set positions=8192` changes
+    the longest. Each scheme is compared with PyTorch's `scaled_dot_product_attention`.
     """
     defaults: Body = {"positions": 2048, "width": 512, "heads": 8}
     defaults |= {"schemes": "all", "measures": "attention_cost"}

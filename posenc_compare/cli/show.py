@@ -60,17 +60,20 @@ def show_(
     ] = 0,
     format: Annotated[
         Literal["text", "table", "json", "csv", "md", "tex"],
-        typer.Option(help="text draws a heat map in characters; others print numbers."),
+        typer.Option(
+            help="text draws a heat map in characters; the others print numbers."
+        ),
     ] = "text",
     plugin: Plugins = None,
 ) -> None:
     """Print the encoding (code) of each position or distance.
 
-    A scheme that adds to tokens has a code for each position: the vector that it adds.
-    Most other schemes have a code for each distance. If the scheme transforms keys, the
-    code is what it makes of a key whose channels are all 1. If it adds a bias, the code
-    also holds the bias of each head. With more than one rotary scheme, a table of the
-    wavelengths of their pairs of channels follows; csv and json then hold only that.
+    A scheme that adds to token embeddings has a code for each position: the vector that
+    it adds. Most other schemes have a code for each distance. If the scheme transforms
+    keys, the code is what it makes of a key whose channels are all 1. If it adds a
+    bias, the code also holds the bias of each head. With more than one rotary scheme, a
+    table of the wavelengths of their pairs of channels follows; csv and json then hold
+    only that.
     """
     from posenc_compare.schemes.shared.rotation import wavelengths
 

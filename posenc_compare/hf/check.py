@@ -73,7 +73,7 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
     """
     model = _inside(model)
     _check_kind(model)
-    with evaluating(model):
+    with evaluating(model), torch.random.fork_rng(devices=[]):
         reader = _reader(model, tokens, causal)
         stated = _stated(reader)
         found = [_finding(name, reader, stated) for name in READINGS]

@@ -6,7 +6,7 @@ pass, without a cache and without padding.
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import cached_property, partial
 from typing import Any
@@ -203,11 +203,17 @@ class Reader:
     def in_parts(
         self, texts: Tensor, parts: list[int], cache: Any = None, **given: Tensor
     ) -> Tensor:
-        """Return outputs of texts that are read in parts, with a cache.
+        """Return outputs of texts that are read in parts; see `each_part`."""
+        return torch.cat([*self.each_part(texts, parts, cache, **given)], dim=1)
+
+    def each_part(
+        self, texts: Tensor, parts: list[int], cache: Any = None, **given: Tensor
+    ) -> Iterator[Tensor]:
+        """Yield outputs of each part of texts, read with a cache.
 
         Without a cache the model makes one; `given` are arguments of whole texts.
         """
-        name, found, end = self.cache, [], 0
+        name, end = self.cache, 0
         self.check_cache()
         for part in texts.split(parts, dim=1):
             begin, end = end, end + part.shape[1]
@@ -221,8 +227,7 @@ class Reader:
                 raise NotApplicableError("returns no cache of keys")
             if isinstance(cache, Cache) and not cache.get_seq_length():
                 raise FaultError("no layer added keys to the cache")
-            found.append(outputs(out))
-        return torch.cat(found, dim=1)
+            yield outputs(out)
 
     def check_cache(self) -> None:
         """Raise if the model takes no cache."""
@@ -318,6 +323,15 @@ def _again(r: Reader) -> tuple[Tensor, Tensor]:
     return _cached(r)
 
 
+def _in_turn(r: Reader) -> tuple[Tensor, Tensor]:
+    """Read two texts in turn; only their caches may hold anything of them."""
+    first = r.each_part(r.ids, r.parts)
+    second = r.each_part(r.other, r.parts[::-1])
+    both = zip(*zip(first, second, strict=True), strict=True)
+    made = [torch.cat(parts, dim=1) for parts in both]
+    return torch.cat(made), torch.cat([r.full, r.read(r.other)])
+
+
 def _generated(r: Reader) -> tuple[Tensor, Tensor]:
     """Let a padded text be continued by `generate`, which makes the arguments."""
     r.check_cache()
@@ -352,6 +366,19 @@ def _embedded(r: Reader) -> tuple[Tensor, Tensor]:
     except (AttributeError, TypeError) as error:  # it reads ids all the same
         raise NotApplicableError("takes no inputs_embeds") from error
     return torch.cat(made), r.full.repeat(len(made), 1, 1)
+
+
+def _padding_token(r: Reader) -> tuple[Tensor, Tensor]:
+    """Read texts that hold the padding token, which their mask does not leave out."""
+    if r.pad is None:
+        raise NotApplicableError("states no padding token")
+    if not {"inputs_embeds", "attention_mask"} <= r.arguments:
+        raise NotApplicableError("takes no inputs_embeds, or no attention_mask")
+    ids = r.ids.clone()
+    ids[:, r.quarter] = r.pad
+    real = torch.ones_like(ids)
+    states = r.model.get_input_embeddings()(ids)
+    return r.read(ids, attention_mask=real), r.read(states, attention_mask=real)
 
 
 def _packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
@@ -422,8 +449,10 @@ READINGS: dict[str, tuple[str, Reading]] = {
         partial(_padded_cached, places=False),
     ),
     "cached again": ("three parts with a cache, after padding", _again),
+    "in turn": ("two texts in turn, each with its own cache", _in_turn),
     "generated": ("padding on the left, continued by generate", _generated),
     "embedded": ("embeddings in the place of ids, whole and in parts", _embedded),
+    "padding token": ("a text with the padding token, as embeddings", _padding_token),
     "packed": (
         "two documents in a row, mask of blocks",
         partial(_packed, by_ids=False),

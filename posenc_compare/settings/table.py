@@ -227,12 +227,12 @@ class Choices(Work, Network):
     preset: Literal["quick", "survey", "standard", "gpu"] = setting(
         "quick",
         "Sizes, training settings and seeds: quick takes minutes, the others hours. "
-        "`posenc-compare describe settings` lists the values of each.",
+        "'posenc-compare describe settings' lists the values in each preset.",
     )
     tasks: str = setting(
         "language",
         "Comma-separated tasks, or `all`; `language` trains on text. "
-        "`posenc-compare list` names them.",
+        "'posenc-compare list' shows their names.",
     )
     seeds: int | str = setting(
         3, "Number of paired seeds, such as 3; or a range, 100-109; or a list, 5,7,9."
