@@ -38,7 +38,7 @@ def describe(
 ) -> None:
     """Describe a scheme, measure, task or plot; or list all `settings`.
 
-    For a quantity, as in the column of a table, this describes its measure.
+    For a quantity, such as `bits_per_byte`, it describes the measure that returns it.
     """
     if name == "settings":
         return _describe_settings()

@@ -135,8 +135,8 @@ def recommend(
 
     Scalings are compared by the share of facts found beyond the training length. Those
     that do not differ significantly are compared by bits per byte beyond the training
-    length, then within it. The records in --evidence are from one checkpoint and one
-    scaling factor, and may not transfer to others.
+    length, then within it. The evidence is from one checkpoint and one scaling
+    factor, and may not hold for others.
     """
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
