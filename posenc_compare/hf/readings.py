@@ -369,13 +369,19 @@ def _embedded(r: Reader) -> tuple[Tensor, Tensor]:
 
 
 def _padding_token(r: Reader) -> tuple[Tensor, Tensor]:
-    """Read texts that hold the padding token, which their mask does not leave out."""
-    if r.pad is None:
-        raise NotApplicableError("states no padding token")
+    """Read texts that hold the padding token, which their mask does not leave out.
+
+    Texts are often padded with the end token if a model states no padding token.
+    """
+    end = getattr(r.config, "eos_token_id", None)
+    ends = end if isinstance(end, list) else [end]
+    pad = next((one for one in (r.pad, *ends) if one is not None), None)
+    if pad is None:
+        raise NotApplicableError("states neither a padding token nor an end token")
     if not {"inputs_embeds", "attention_mask"} <= r.arguments:
         raise NotApplicableError("takes no inputs_embeds, or no attention_mask")
     ids = r.ids.clone()
-    ids[:, r.quarter] = r.pad
+    ids[:, r.quarter] = pad
     real = torch.ones_like(ids)
     states = r.model.get_input_embeddings()(ids)
     return r.read(ids, attention_mask=real), r.read(states, attention_mask=real)
