@@ -262,8 +262,8 @@ def without_padding_tokens(model: Any, given: dict[str, Any]) -> None:
     """Take each padding token for padding, whatever the mask says of it."""
     ids, mask = given["input_ids"], given.get("attention_mask")
     if ids is not None and mask is not None and mask.shape == ids.shape:
-        pad = model.config.pad_token_id or model.config.eos_token_id
-        given["attention_mask"] = mask * (ids != pad)
+        pad, end = model.config.pad_token_id, model.config.eos_token_id
+        given["attention_mask"] = mask * (ids != (end if pad is None else pad))
 
 
 def counted_without_ids(_: Any, given: dict[str, Any]) -> None:
@@ -504,7 +504,9 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
     "in turn": {"tokens counted by the model": changed(LLAMA, counted_by_the_model)},
     "padding token": {
         "taken for padding": changed(LLAMA, without_padding_tokens, pad_token_id=1),
-        "the end taken for padding": changed(LLAMA, without_padding_tokens),
+        "the end taken for padding": changed(
+            LLAMA, without_padding_tokens, pad_token_id=None
+        ),
     },
     "generated": {"counted": lambda: Counts(model_of(GPT2).config).eval()},
     "embedded": {"ids restarted": changed(LLAMA, restarted_of_embeddings)},
