@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from posenc_compare.records.record import Record as Record
     from posenc_compare.run.comparison import compare as compare
     from posenc_compare.schemes import Call as Call
+    from posenc_compare.schemes import Facts as Facts
     from posenc_compare.schemes import Geometry as Geometry
     from posenc_compare.schemes import Scheme as Scheme
     from posenc_compare.schemes import Variant as Variant
@@ -63,7 +64,9 @@ NAMES = {
     "records.quantities": ("ByCase", "Curve", "Floor", "Headline", "Quantity", "Row"),
     "records.record": ("Record",),
     "run.comparison": ("compare",),
-    "schemes": ("Call", "Geometry", "Scheme", "Variant", "create", "register"),
+    "schemes": (
+        *("Call", "Facts", "Geometry", "Scheme", "Variant", "create", "register"),
+    ),
     "settings.seeds": ("stream_seed",),
     "show.frame": ("usable",),
     "show.plots.plot": ("register_plot",),

@@ -20,14 +20,14 @@ FILES = (".csv", ".html", ".json", ".md", ".pdf", ".png", ".svg", ".tex")
 CLOSE = 0.58  # share of letters in common from which a name is suggested
 
 
-def near(name: str, known: Iterable[str]) -> list[str]:
+def near(name: str, known: Iterable[str], close: float = CLOSE) -> list[str]:
     """Return at most three known names that may be meant, the likeliest first.
 
     Initials stand for a name, as `lr` for `learning_rate`.
     """
     word, names = name[:LONGEST].lower(), list(known)
     short = [n for n in names if "".join(w[:1] for w in n.split("_")) == word]
-    return short[:3] or get_close_matches(word, names, 3, CLOSE)
+    return short[:3] or get_close_matches(word, names, 3, close)
 
 
 def hint(name: str, known: Iterable[str]) -> str:

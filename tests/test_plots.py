@@ -217,10 +217,14 @@ def test_a_plot_without_records_is_no_failure(posenc: Any, tmp_path: Path) -> No
 
 
 def test_maps_of_wide_codes_show_whole_pairs_of_channels() -> None:
-    assert [*channels_of(128)] == [*range(128)]
-    kept = channels_of(512)
+    draw = np.random.default_rng(0)
+    assert [*channels_of(draw.normal(size=(9, 128)))] == [*range(128)]
+    kept = channels_of(draw.normal(size=(9, 512)))
     assert ([*kept[:2]], [*kept[-2:]], len(kept)) == ([0, 1], [510, 511], 128)
     assert all(kept[1::2] == kept[::2] + 1)
+    bits = np.arange(64)[:, None] >> np.arange(6) & 1  # copied, and then filled up
+    repeated = np.pad(np.tile(bits, 85), ((0, 0), (0, 2)))
+    assert [*channels_of(repeated.astype(float))] == [*range(6)]
 
 
 @pytest.mark.parametrize(

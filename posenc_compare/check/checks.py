@@ -22,6 +22,10 @@ class ContractError(AssertionError):
     """A scheme breaks its contract; the message has the expected and actual result."""
 
 
+class NoNumberError(ContractError):
+    """A tensor has NaN, as for the shortest texts alone if a scheme divides by zero."""
+
+
 def expect(condition: object, expected: str, got: object) -> None:
     """Raise `ContractError` unless the condition holds."""
     if not condition:
@@ -38,18 +42,21 @@ def expect_finite(values: Tensor, what: str = "finite outputs") -> None:
     expect(values.isfinite().all(), what, "others")
 
 
-def expect_close(got: Tensor, wanted: Tensor, bound: float, what: str) -> None:
+def expect_close(
+    got: Tensor, wanted: Tensor, bound: float, what: str, hint: str = ""
+) -> None:
     """Raise `ContractError` unless two tensors agree within an absolute bound.
 
-    Every value must be finite, or -inf in both.
+    Every value must be finite, or -inf in both. A `hint` follows the difference.
     """
     expect_equal(got.shape, wanted.shape, f"shape of {what}")
     for values in (got, wanted):
-        for wrong, name in ((values.isnan(), "NaN"), (values.isposinf(), "inf")):
-            expect(not wrong.any(), f"{what} without {name}", name)
+        if values.isnan().any():
+            raise NoNumberError(f"expected {what} without NaN, got NaN")
+        expect(not values.isposinf().any(), f"{what} without inf", "inf")
     difference = (got.double() - wanted.double()).abs().masked_fill(got == wanted, 0)
     worst = difference.max().item() if difference.numel() else 0.0
-    expect(worst <= bound, f"{what} within {bound:.1e}", f"{worst:.1e} apart")
+    expect(worst <= bound, f"{what} within {bound:.1e}", f"{worst:.1e} apart{hint}")
 
 
 @dataclass(frozen=True)
@@ -123,8 +130,11 @@ def check(
 
 
 def run_check(subject: Subject, code: str) -> Outcome:
-    """Run a check on growing inputs, up to the first that fails."""
-    found = FILED[code]
+    """Run a check on growing inputs, up to the first that fails.
+
+    Another failure is reported rather than NaN, which tells less.
+    """
+    found, nan = FILED[code], None
     with preserve_state():
         if reason := found.not_for(subject.declared):
             return Outcome(found, "not applicable", reason)
@@ -135,11 +145,14 @@ def run_check(subject: Subject, code: str) -> Outcome:
             except Exception as fault:
                 cause = explain(fault, subject.scheme)
                 where = ", ".join(f"{key} {_words(x)}" for key, x in given.items())
-                if known:
-                    return Outcome(
-                        found, "expected to fail", f"{known}: {cause}", where
-                    )
-                return Outcome(found, "failed", cause, where)
+                state = "expected to fail" if known else "failed"
+                cause = f"{known}: {cause}" if known else cause
+                outcome = Outcome(found, state, cause, where)
+                if not isinstance(fault, NoNumberError):
+                    return outcome
+                nan = nan or outcome
+    if nan:
+        return nan
     if known:
         return Outcome(found, "failed", f"expected to fail ({known}), and passes")
     return Outcome(found, "passed")

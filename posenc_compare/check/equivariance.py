@@ -170,7 +170,10 @@ def _packs(layer: Layer, positions: Tensor) -> bool:
     return True
 
 
-NOT_RELATIVE = "(or `facts = Facts(relative=False)` in the class)"
+NOT_RELATIVE = (
+    "; is a hook missing, or do `query` and `key` differ? A scheme that is not "
+    "relative sets `facts = Facts(relative=False)`"
+)
 
 
 @check("C21", "depends on positions and tokens as it declares", reach=(2, 9, 300))
@@ -189,7 +192,7 @@ def _declared_relations_hold(subject: Subject, reach: int) -> None:
                 ("logits after a shift by -20", layer.logits(x, positions - 20), here)
             )
         for said, moved, rested in shifts:
-            expect_close(moved, rested, EXACT, f"{said} {NOT_RELATIVE}")
+            expect_close(moved, rested, EXACT, said, NOT_RELATIVE)
     elif reach > 9:  # a window may cover short distances
         shifts += _shifts(subject, x, APART * positions)
         changes = [(moved - rested)[seen] for _, moved, rested in shifts]

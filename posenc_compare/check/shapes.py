@@ -40,7 +40,11 @@ def _is_declared(subject: Subject) -> None:
     entry = SCHEMES.entry(name)
     expect(VALID_NAME.fullmatch(name), "a valid name", name)
     expect_equal(subject.scheme.name, name, "name")
-    expect(entry.summary.endswith("."), "a docstring of one sentence", entry.summary)
+    expect(
+        entry.summary.endswith("."),
+        "a docstring of one sentence",
+        entry.summary or "none",
+    )
     expect(subject.scheme.source, "a source", "none")
 
 

@@ -29,7 +29,8 @@ def check(
     format: Formats = Format.table,
 ) -> int:
     """Run the conformance checks on schemes."""
-    from posenc_compare.check.sign import sign_hint
+    from posenc_compare.check.hints import hints
+    from posenc_compare.measures.trial import misspelt
 
     plugins, text = plugin or [], scheme
     if scheme.endswith(".py"):
@@ -45,8 +46,8 @@ def check(
         (tell if as_table else say)(line)
         if subject.declared.mixed:
             say(f"{variant.label}: only layer 1; check the schemes inside separately")
-        if hint := sign_hint(subject):
-            say(f"{variant.label}: {hint}")
+        for hint in (*misspelt([variant]), *hints(subject)):
+            say(hint)
         if found and as_table:
             show("", head, _alike(found))
         rows += [[variant.label, *_row(outcome)] for outcome in outcomes]

@@ -36,15 +36,17 @@ def try_options(
 
 
 def misspelt(variants: Iterable[Variant]) -> Iterator[str]:
-    """Yield a line for each scheme of a plugin that overrides no hook, and nearly does.
+    """Yield a line for each scheme that has a method with nearly the name of a hook.
 
-    Such a scheme would be trained as one that does nothing.
+    It would be trained without what the method does.
     """
     for name in dict.fromkeys(variant.name for variant in variants):
         scheme = SCHEMES.get(name)
-        if any(getattr(scheme, hook) is not getattr(Scheme, hook) for hook in HOOKS):
+        if not (meant := misspelt_hook(scheme)):
             continue
-        if meant := misspelt_hook(scheme):
+        if any(getattr(scheme, hook) is not getattr(Scheme, hook) for hook in HOOKS):
+            yield f"{name}: {meant}, which it does not override; is it misspelt?"
+        else:
             yield f"{name} overrides no hook, and so does nothing; {meant}"
 
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from posenc_compare.errors import ConfigError, HookError
 from posenc_compare.schemes.scheme import HOOKS, Call, Scheme
-from posenc_compare.validate import near
+from posenc_compare.validate import CLOSE, near
 
+NEARER = 0.85  # than other names, of a name that is misspelt
 AXES = {
     "embed": "(batch, seq, model_dim)",
     "query": "(batch, heads, query, head_dim)",
@@ -24,9 +25,14 @@ AXES = {
 
 
 def misspelt_hook(scheme: type[Scheme]) -> str:
-    """Return which method of a scheme is called nearly as a hook, or nothing."""
+    """Return which method of a scheme is called nearly as a hook, or nothing.
+
+    Beside other hooks, a method may be a helper: its name must be nearer.
+    """
     own = [n for n in dir(scheme) if n[0] != "_" and not hasattr(Scheme, n)]
-    meant = [(n, hooks[0]) for n in own if (hooks := near(n, HOOKS))]
+    free = [h for h in HOOKS if getattr(scheme, h) is getattr(Scheme, h)]
+    close = CLOSE if len(free) == len(HOOKS) else NEARER
+    meant = [(n, hooks[0]) for n in own if (hooks := near(n, free, close))]
     return "`{}` looks like `{}`".format(*meant[0]) if meant else ""
 
 

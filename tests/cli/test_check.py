@@ -34,6 +34,16 @@ class Grows(Scheme):
 
     def offset_bias(self, offsets):
         return offsets.abs().double().expand(self.geometry.heads, -1) / 2
+
+@register("cli_clamps", family="absolute", source="Nobody")
+class Clamps(Scheme):
+    """Adds a clamped id, and misspells a hook."""
+
+    def embed(self, x, ids):
+        return x + ids.clamp(max=self.geometry.length - 1)[..., None].to(x.dtype)
+
+    def ofset_bias(self, offsets):
+        return None
 '''
 
 
@@ -60,12 +70,16 @@ def test_a_file_stands_for_all_of_its_schemes(
     rows = json.loads(done.stdout)
     outcomes = Counter((row["scheme"], row["outcome"]) for row in rows)
     assert outcomes["cli_sound", "passed"] == 24
-    failed = outcomes["cli_wide", "failed"]
+    failed = sum(outcomes[name, "failed"] for name in ("cli_wide", "cli_clamps"))
     assert outcomes["cli_grows", "failed"] == 0
-    assert sum(outcomes.values()) == 72
+    assert sum(outcomes.values()) == 96
     hint = "the bias of every head grows with the distance, in head 0 from 0 at 0 to "
     assert done.stderr.count("is the sign right?") == 1
     assert f"cli_grows: {hint}128 at 255: it attends most to the far" in done.stderr
+    assert done.stderr.count("looks like") == done.stderr.count("clamped?") == 1
+    meant = "`ofset_bias` looks like `offset_bias`, which it does not override"
+    assert f"cli_clamps: {meant}; is it misspelt?\n" in done.stderr
+    assert "cli_clamps: built for 64 positions, it gives all later ones" in done.stderr
     assert "cli_sound: 24 checks: 24 passed\n" in done.stderr
     assert f"{failed} checks failed" in done.stderr
 

@@ -27,7 +27,8 @@ PAIRS = 64  # of neighbouring channels that a map has room for
     order=40,
     caption="The vector that each absolute scheme adds at each position, over its "
     "largest number (max), and the cosine of the codes of two positions; grey where "
-    f"there is none. Of wide codes, {PAIRS} evenly spaced pairs of channels are shown.",
+    f"there is none. Of wide codes, {PAIRS} evenly spaced pairs of channels are shown, "
+    "or one copy of channels that repeat.",
 )
 def draw_codes(records: list[Record]) -> Figure | None:
     """Draw every code by position and channel, and its similarity by two positions."""
@@ -51,10 +52,11 @@ def draw_codes(records: list[Record]) -> Figure | None:
     for i, (group, (left, right)) in enumerate(zip(groups, pairs, strict=False)):
         code = codes[group[0]]
         largest = np.nanmax(np.abs(code))
-        kept = channels_of(code.shape[1])
+        kept = channels_of(code)
         values = code[:, kept] / (largest or 1.0)
         draw_heat(left, values, (few, -1.0, 1.0), square=False)
-        left.set_xticks(np.arange(0, len(kept), 32) + 0.5, kept[::32])
+        step = min(32, max(1, len(kept) // 4))
+        left.set_xticks(np.arange(0, len(kept), step) + 0.5, kept[::step])
         draw_heat(right, cosines(code), ("vlag", -1.0, 1.0), square=False)
         title = f"{frames.joined([styles[k].text for k in group])}, max {largest:.3g}"
         left.set_title(textwrap.fill(title, LETTERS), loc="left", fontsize=SMALL)
@@ -64,6 +66,8 @@ def draw_codes(records: list[Record]) -> Figure | None:
             axes.set(ylim=(positions, 0), facecolor=FAINT)
             axes.set_xlabel(label if below else "")
             axes.tick_params(labelbottom=below, labelleft=axes is left)
+        if len(kept) < min(2 * PAIRS, code.shape[1]):
+            left.tick_params(labelbottom=True)  # which are not those of others
         right.set_xlim(0, positions)
         left.set_ylabel("position" if i % across == 0 else "")
     place = {"ax": [*pairs[: len(groups)].flat], "shrink": 0.5, "aspect": 30}
@@ -72,15 +76,22 @@ def draw_codes(records: list[Record]) -> Figure | None:
     return figure
 
 
-def channels_of(width: int) -> NDArray[np.int64]:
-    """Return the channels that are drawn: all, or evenly spaced pairs of neighbours.
+def channels_of(code: Array) -> NDArray[np.int64]:
+    """Return the channels of a code `(position, channel)` that are drawn.
 
-    So no pixel mixes channels, such as a sine and a cosine.
+    They are all; or, of wide codes, those before the first copy, or evenly spaced pairs
+    of neighbours. So no pixel mixes channels, such as a sine and a cosine.
     """
+    width = code.shape[1]
     if width <= 2 * PAIRS:
         return np.arange(width)
-    first = np.linspace(0, width // 2 - 1, PAIRS).round().astype(np.int64) * 2
-    return np.stack([first, first + 1], axis=1).flatten()
+    values = np.nan_to_num(code)
+    first = np.unique(values, axis=1, return_index=True)[1]
+    last = max((i for i in first if values[:, i].any()), default=0)  # zeros fill up
+    if last < 2 * PAIRS:
+        return np.arange(last + 1)
+    even = np.linspace(0, width // 2 - 1, PAIRS).round().astype(np.int64) * 2
+    return np.stack([even, even + 1], axis=1).flatten()
 
 
 def cosines(code: Array) -> Array:

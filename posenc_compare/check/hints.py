@@ -1,0 +1,66 @@
+"""Questions about what is probably a mistake of a scheme, but is no fault."""
+
+from collections.abc import Iterator
+
+import torch
+
+from posenc_compare.attention import Session
+from posenc_compare.check.global_state import preserve_state
+from posenc_compare.check.harness import Subject, normal, tokens
+
+DISTANCES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 255)
+LENGTH = 64  # for which a scheme is built whose ids may be clamped
+
+
+def hints(subject: Subject) -> Iterator[str]:
+    """Yield questions about a scheme, each with the label of the scheme."""
+    for hint in (_sign(subject), _clamped(subject)):
+        if hint:
+            yield f"{subject.variant.label}: {hint}"
+
+
+def _clamped(subject: Subject) -> str:
+    """Return a question if all far positions have the code of the last one, else ""."""
+    if subject.declared.axes > 1:
+        return ""
+    try:
+        with preserve_state(), torch.no_grad():
+            scheme = subject.build(LENGTH, noise=0)
+            x = 0 * tokens(LENGTH, batch=1)
+            near = scheme.embed(x, torch.arange(LENGTH))[0]
+            far = scheme.embed(x, torch.arange(LENGTH, 2 * LENGTH))[0]
+    except Exception:  # undefined there, or a check names it
+        return ""
+    if not ((far == near[-1]).all() and (near != near[-1]).any()):
+        return ""
+    return (
+        f"built for {LENGTH} positions, it gives all later ones the code of position "
+        f"{LENGTH - 1}; are ids clamped? A scheme without codes there raises "
+        f"UndefinedPositionError"
+    )
+
+
+def _sign(subject: Subject) -> str:
+    """Return a question if the bias of all heads grows with the distance, else "".
+
+    The bias is the logits of queries and keys of zeros, of a scheme as it is built.
+    """
+    if subject.declared.axes > 1:
+        return ""
+    count = DISTANCES[-1] + 1
+    try:
+        with preserve_state(), torch.no_grad():
+            scheme = subject.build(count, noise=0)
+            sizes, session = scheme.geometry, Session(scheme, torch.arange(count))
+            zeros = 0 * normal(1, sizes.heads, count, sizes.head_dim)
+            logits = session.logits(0, zeros, zeros, x=0 * tokens(count, batch=1))
+    except Exception:  # of a scheme: a check names it
+        return ""
+    bias = logits[0, :, -1].flip(-1)[:, DISTANCES]
+    if not (bias.diff() > 0).all():
+        return ""
+    return (
+        f"the bias of every head grows with the distance, in head 0 from "
+        f"{bias[0, 0]:.3g} at 0 to {bias[0, -1]:.3g} at {DISTANCES[-1]}: it attends "
+        f"most to the farthest key; is the sign right?"
+    )
