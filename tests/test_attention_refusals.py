@@ -40,6 +40,7 @@ POSITIONS: Rows = [
 ]
 MASKS: Rows = [
     ({"mask": OWN > 0}, r"of torch.bool; Mask\(segments=mask.long\(\)\) would set"),
+    ({"mask": torch.ones(9, 9).tril()}, r"got \(9, 9\).*; Mask\(\) hides later"),
     ({"mask": OWN.int()}, r"got .*32; Mask\(segments=mask\) would set padding"),
     ({"mask": ones(2, 1, 6, 6) > 0}, r"got .* Mask\(causal=..., window=..., prefi"),
     ({"mask": ones(6, 6)}, r"got \(6, 6\) of torch.float32; Mask\(causal=..., win"),

@@ -29,6 +29,7 @@ from posenc_compare.hf.convert import _is_moved, _parts_of, convert  # noqa: E40
 from posenc_compare.hf.measure import UNMET, Rotation, rotations  # noqa: E402
 from posenc_compare.hf.places import CONVERTED  # noqa: E402
 from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
+from posenc_compare.schemes import Geometry  # noqa: E402
 
 WIDE = {**GROUPED, "head_dim": 16}
 FALCON = {**SIZE, "alibi": False, "bias": True}
@@ -169,7 +170,16 @@ def test_a_converted_copy_is_not_read_with_the_other_pairs(
     with pytest.raises(ConfigError, match="must have queries and keys for half pairs"):
         hf.check(model)
     (row,) = hf.describe(model.config)
-    assert row.note.startswith("weights are for adjacent pairs")
+    assert row.note.startswith("weights are for layout=adjacent")
+    assert row.variant.build(Geometry()).layout == "adjacent"
+    for scheme, given in (
+        ("rope:base=500000;layout=half", {}),
+        (row.label, {"layers": [0]}),
+        ("alibi", {"keep_rotary": True}),
+    ):
+        with pytest.raises(ConfigError, match="copy of `hf convert`"):
+            hf.apply(model, scheme, **given)
+    hf.apply(model, row.label).remove()
 
 
 BASE = {"rope_type": "default", "rope_theta": 5e5}

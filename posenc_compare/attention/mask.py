@@ -54,7 +54,8 @@ class Mask:
         for window in self._windows:
             if window is not None and not _whole(window, 1):
                 raise ConfigError(
-                    f"mask: window must be at least 1, or None, got {window!r}"
+                    f"mask: window must be a whole number from 1, or None, got "
+                    f"{window!r}"
                 )
         if not self._windows:
             raise ConfigError(
@@ -106,7 +107,9 @@ def check_mask(
     found = str(mask)[:40]
     if isinstance(mask, Tensor) and mask.dim():
         found = f"{tuple(mask.shape)} of {mask.dtype}"
-        if mask.dim() == 2 and not mask.is_floating_point():
+        if len({*mask.shape}) == 1 < mask.dim() and not mask.bool().triu(1).any():
+            cure = "Mask() hides later tokens"
+        elif mask.dim() == 2 and not mask.is_floating_point():
             long = "mask.long()" if mask.dtype == torch.bool else "mask"
             cure = f"Mask(segments={long}) would set padding, False or 0, apart"
         else:

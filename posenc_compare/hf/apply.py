@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from posenc_compare.hf.applied import Applied
 from posenc_compare.hf.measure import meet
-from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
+from posenc_compare.hf.places import CONVERTED, WOULD_WORK, UnsupportedModelError
 from posenc_compare.hf.readings import outputs
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes import Scheme, Variant
@@ -58,11 +58,22 @@ def apply(
         generator: CPU generator of a scheme's random numbers while the model trains.
 
     Raises:
-        UnsupportedModelError: if the model leaves a scheme no place to act, or a small
-            one of its class has other logits through this attention than by itself.
+        UnsupportedModelError: if the model leaves a scheme no place to act, is a copy
+            of `hf convert` that would be rotated in its former layout, or a small one
+            of its class has other logits through this attention than by itself.
         ConfigError: if the scheme, an option or a layer cannot be used.
     """
     made = Applied(model, scheme, layers, keep_rotary, length, generator)
+    if layout := getattr(model.config, CONVERTED, ""):
+        parts = [part for one in made.schemes for part in one.modules()]
+        others = any(getattr(part, "layout", layout) != layout for part in parts)
+        if others or keep_rotary or layers is not None:
+            made.remove()
+            raise UnsupportedModelError(
+                f"model is a copy of `hf convert`: all of its layers must have a "
+                f"scheme, and a rotation layout={layout}, got layers, keep_rotary or "
+                f"another layout"
+            )
     chosen = None if layers is None else tuple(made.report()["layers"])
     if fault := _fault(model, chosen, made.before, keep_rotary):
         made.remove()

@@ -106,7 +106,8 @@ def _check_kind(model: Any) -> None:
     if not (isinstance(model, torch.nn.Module) and hasattr(config, "get_text_config")):
         raise ConfigError(
             f"model must be a module with a configuration of transformers, got "
-            f"{type(model).__name__}"
+            f"{type(model).__name__}; a rotation of your own can be compared with "
+            f"create('rope:layout=half', heads=8, head_dim=64).query(q, positions)"
         )
     check_converted(config)
     if getattr(config, "return_dict", True) is False:
@@ -163,7 +164,10 @@ def _finding(name: str, reader: Reader, stated: Stated | str) -> Finding:
         why = f"amplified rounding errors explain {found.largest:.1e}, as a fault may"
         return _missing(name, compares, why)
     if isinstance(stated, Stated) and stated.excuses(read):
-        why = f"nor does {stated.kind.__name__} of transformers"
+        kind = f"{stated.kind.__name__} of transformers"
+        why = f"{found.reason}, and so does {kind}"
+        if found.largest is not None:
+            why = f"{found.largest:.1e} apart, as in {kind}"
         return _missing(name, compares, why)
     return found
 

@@ -39,7 +39,6 @@ from posenc_compare.hf.tiny import tiny
 from posenc_compare.records.labels import Warn
 from posenc_compare.schemes.shared.rotation import PAIRS, Layout
 from posenc_compare.validate import check_choice
-from posenc_compare.variants import Variant
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 OTHERS = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack", "*.safetensors")
@@ -159,8 +158,7 @@ def label_for(folder: Path) -> str:
             f"transformers misreads its layout {layout}, and no single hf.apply "
             f"reads all layers"
         )
-    own = turning[0].variant
-    label = Variant(own.name, {**own.options, "layout": layout}).label
+    label = turning[0].label
     if "layout=" not in label:  # the default, which a reader should see
         label += f"{';' if ':' in label else ':'}layout={layout}"
     return label

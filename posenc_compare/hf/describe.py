@@ -28,7 +28,7 @@ from posenc_compare.hf.rotary import rotary_in, text_of
 from posenc_compare.hf.senses import is_blind, parts_of, readable, small
 from posenc_compare.hf.tables import level, tables_in
 from posenc_compare.hf.tiny import given, tiny
-from posenc_compare.variants import Variant
+from posenc_compare.variants import Variant, option_types
 
 COUNTS = (160, 16)  # tokens of a text; the first that a model reads
 TOKEN = 5  # of a text of equal tokens
@@ -61,9 +61,18 @@ def describe(config: PreTrainedConfig) -> list[Described]:
     with torch.random.fork_rng(devices=[]):  # models are drawn
         rows = _of_all_parts(config)
     if layout := getattr(config, CONVERTED, ""):
-        note = f"weights are for {layout} pairs, converted by `hf convert`"
+        note = f"weights are for layout={layout}, converted by `hf convert`"
         rows = [replace(one, note=note).with_note(one.note) for one in rows]
+        rows = [_of_layout(one, layout) for one in rows]
     return rows
+
+
+def _of_layout(row: Described, layout: str) -> Described:
+    """Return a row whose scheme rotates pairs of a layout, if it rotates any."""
+    own = row.variant
+    if own is None or "layout" not in option_types(own.name):
+        return row
+    return replace(row, variant=Variant(own.name, {**own.options, "layout": layout}))
 
 
 def _of_all_parts(config: Any) -> list[Described]:

@@ -12,7 +12,8 @@ from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import Mask, attention
-from posenc_compare.schemes import Geometry, Scheme, Variant
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Geometry, Scheme, Variant, create
 from posenc_compare.schemes.contract import schemes_for_length
 from posenc_compare.train.decoder import Decoder
 from posenc_compare.variants import labelled
@@ -31,6 +32,14 @@ BY_NAME: dict[str, tuple[int, str, int | None]] = {
         *(4, "log_length:scheme=nope;rule=llama4", None),
     ),
 }
+
+
+def test_layers_that_differ_must_be_named() -> None:
+    with pytest.raises(ConfigError, match="differs by layer, so layer and layers"):
+        create("mix", heads=4, head_dim=8)
+    one, other = (create("mix:every=2", layer=i, layers=2) for i in (0, 1))
+    assert (one.acts_at("query"), other.acts_at("query")) == (True, False)
+    create("mix:first=rope;second=rope", heads=4, head_dim=8)
 
 
 def build(name: str, geometry: Geometry = GEOMETRY, **options: Any) -> Scheme:
