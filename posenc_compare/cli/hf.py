@@ -381,10 +381,10 @@ def check(
     rows = [asdict(one) for one in found]
     body = [[_shown(value, exact) for value in row.values()] for row in rows]
     show(f"positions of {model}, rows of {count} tokens", [*rows[0]], body, format)
-    failed = sum(one.state == "failed" for one in found)
-    if failed:
-        say(f"{failed} {'check' if failed == 1 else 'checks'} failed")
-    return int(failed > 0)
+    counts = Counter(one.state for one in found)
+    states = ", ".join(f"{counts[s]} {s}" for s in ("passed", "failed", "n/a"))
+    say(f"{len(found)} checks: {states}")
+    return int(counts["failed"] > 0)
 
 
 @app.command()

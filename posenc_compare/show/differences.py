@@ -240,8 +240,8 @@ def rank_table(records: list[Record], own: str) -> Table:
     several = any(len(one.values) > 1 for one in found)
     paired = "; its 95 % interval is over paired seeds and not adjusted"
     lines += [
-        f"difference: the other minus {own}, so + means that {own} is better"
-        f"{paired * several}",
+        f"difference: the other minus {own}, so a positive number means that {own} is "
+        f"better{paired * several}",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
         f"scores: means over the seeds that a scheme shares with {own}; neighbours "
         f"without a difference have no ranking, and equal scores are in the order of "
