@@ -449,7 +449,14 @@ def _begins(scheme: Scheme) -> list[str]:
 
 
 def _check_layers(schemes: list[Scheme]) -> None:
-    """Refuse a later scheme that acts before the layers, if the first is another."""
+    """Refuse schemes of one layer for several, and a later one before all layers."""
+    built = [one.geometry.layer for one in schemes if one.facts.mixed]
+    if len({*built}) < len(built):
+        raise ConfigError(
+            f"session: schemes that differ by layer must be built for different ones, "
+            f"got two for layer {max(built, key=built.count)}; create(..., layer=i, "
+            f"layers=n) for i in range(n) would work"
+        )
     parts = [
         [p for p in scheme.modules() if isinstance(p, Scheme) and _begins(p)]
         for scheme in schemes

@@ -60,8 +60,7 @@ def create(
             scheme that differs by layer, such as `mix`.
 
     Raises:
-        ConfigError: if the name, an option or a size is unknown or out of range, or
-            a scheme that differs by layer gets no layers.
+        ConfigError: if the name, an option or a size is unknown or out of range.
 
     Example:
         >>> create("rope", options={"base": 500_000.0}, head_dim=64).base
@@ -82,11 +81,4 @@ def create(
             f"in its label, as in rope:base=500000, or in `options={{}}`"
         ) from error
     variant = labelled(name)
-    variant = Variant(variant.name, {**variant.options, **(options or {})})
-    scheme = variant.build(geometry)
-    if scheme.facts.mixed and "layers" not in sizes:
-        raise ConfigError(
-            f"create: {variant.label} differs by layer, so layer and layers must be "
-            f"given, got neither; layer=0, layers=12 would work"
-        )
-    return scheme
+    return Variant(variant.name, {**variant.options, **(options or {})}).build(geometry)

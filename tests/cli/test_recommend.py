@@ -26,7 +26,7 @@ def test_a_case_has_its_notes_sources_and_figures(posenc) -> None:
     assert text.startswith("Take alibi if inputs may be longer")
     assert "https://arxiv.org/abs/2108.12409" in text
     assert "(docs/findings.md)" in text
-    assert "Not known. Whether this holds in larger models" in text
+    assert "Not known. Whether these rankings hold in larger models" in text
     rows = text.partition("Scorecard")[2]
     for scheme in ("alibi", "t5_bias", "nope"):
         assert f" {scheme} " in rows

@@ -11,7 +11,7 @@ from schemes.reference import Case, SchemeTests
 from schemes.tools import normal
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention
+from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant, create
 from posenc_compare.schemes.contract import schemes_for_length
@@ -34,12 +34,12 @@ BY_NAME: dict[str, tuple[int, str, int | None]] = {
 }
 
 
-def test_layers_that_differ_must_be_named() -> None:
-    with pytest.raises(ConfigError, match="differs by layer, so layer and layers"):
-        create("mix", heads=4, head_dim=8)
-    one, other = (create("mix:every=2", layer=i, layers=2) for i in (0, 1))
-    assert (one.acts_at("query"), other.acts_at("query")) == (True, False)
-    create("mix:first=rope;second=rope", heads=4, head_dim=8)
+def test_schemes_that_differ_by_layer_are_built_for_different_ones() -> None:
+    ids, one = torch.arange(5), create("mix")
+    with pytest.raises(ConfigError, match="different ones, got two for layer 0"):
+        Session([one, create("mix")], ids)
+    Session([one, create("mix", layer=1, layers=2), create("rope")], ids)
+    Session([create("mix:first=rope;second=rope") for _ in range(2)], ids)
 
 
 def build(name: str, geometry: Geometry = GEOMETRY, **options: Any) -> Scheme:
