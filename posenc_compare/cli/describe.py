@@ -31,7 +31,7 @@ def describe(
     name: Annotated[
         str,
         typer.Argument(
-            help="Scheme, variant, measure, quantity, task, plot, or `settings`."
+            help="Scheme, family, variant, measure, quantity, task, plot or `settings`."
         ),
     ],
     plugin: Plugins = None,
@@ -42,6 +42,10 @@ def describe(
     """
     if name == "settings":
         return _describe_settings()
+    if name in SCHEMES.groups:
+        names = SCHEMES.select(name)
+        count = f"{len(names)} scheme{'s' * (len(names) > 1)}"
+        return tell(f"{name} ({count}): {', '.join(names)}")
     label, (name, colon, _) = name, name.partition(":")
     # Only schemes have options; to import what draws plots takes seconds.
     kinds = (SCHEMES,) if colon or name in SCHEMES else REGISTRIES

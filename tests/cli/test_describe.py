@@ -111,6 +111,8 @@ def test_a_paper_is_cited_once_if_it_is_known() -> None:
         ("erpe", "Depends on: differences of positions; usually what the tokens are\n"),
         ("fope", "Parameters: 4096 fixed in each layer"),
         ("learned", "Parameters: 262144 trained for all layers together"),
+        ("none", "none (1 scheme): nope"),
+        ("rotary", " schemes): bilevel, com_rope, "),
         ("distinct_share", "uniqueness (measure, "),  # of a quantity, its measure
         ("t5_bias:buckets=16", "t5_bias:buckets=16 (bias)\n"),
         ("t5_bias:buckets=16", "Parameters: 128 trained"),
