@@ -99,7 +99,8 @@ def test_checkpointed_layers_have_the_same_gradients(
     name: str, reentrant: bool
 ) -> None:
     subject = Subject(Variant(name))
-    schemes = [subject.build(64, model_dim=WIDTH, heads=8).double() for _ in range(2)]
+    sizes: dict[str, Any] = {"model_dim": WIDTH, "heads": 8, "layers": 2}
+    schemes = [subject.build(64, layer=i, **sizes).double() for i in range(2)]
     parameters = [p for s in schemes for p in s.requires_grad_().parameters()]
 
     def gradients(*, again: bool) -> list[Tensor | None]:

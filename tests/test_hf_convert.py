@@ -30,6 +30,7 @@ from posenc_compare.hf.measure import UNMET, Rotation, rotations  # noqa: E402
 from posenc_compare.hf.places import CONVERTED  # noqa: E402
 from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
 from posenc_compare.schemes import Geometry  # noqa: E402
+from posenc_compare.variants import labelled  # noqa: E402
 
 WIDE = {**GROUPED, "head_dim": 16}
 FALCON = {**SIZE, "alibi": False, "bias": True}
@@ -171,12 +172,13 @@ def test_a_converted_copy_is_not_read_with_the_other_pairs(
         hf.check(model)
     (row,) = hf.describe(model.config)
     assert row.note.startswith("weights are for layout=adjacent")
-    assert row.variant.build(Geometry()).layout == "adjacent"
-    for scheme, given in (
+    assert labelled(row.label).build(Geometry()).layout == "adjacent"
+    wrong: list[tuple[str, dict[str, Any]]] = [
         ("rope:base=500000;layout=half", {}),
         (row.label, {"layers": [0]}),
         ("alibi", {"keep_rotary": True}),
-    ):
+    ]
+    for scheme, given in wrong:
         with pytest.raises(ConfigError, match="copy of `hf convert`"):
             hf.apply(model, scheme, **given)
     hf.apply(model, row.label).remove()
