@@ -66,13 +66,16 @@ def apply(
     made = Applied(model, scheme, layers, keep_rotary, length, generator)
     if layout := getattr(model.config, CONVERTED, ""):
         parts = [part for one in made.schemes for part in one.modules()]
-        others = any(getattr(part, "layout", layout) != layout for part in parts)
-        if others or keep_rotary or layers is not None:
+        got = {
+            "layers": layers is not None,
+            "keep_rotary": keep_rotary,
+            "another": any(getattr(one, "layout", layout) != layout for one in parts),
+        }
+        if wrong := [name for name, given in got.items() if given]:
             made.remove()
             raise UnsupportedModelError(
                 f"model is a copy of `hf convert`: all of its layers must have a "
-                f"scheme, and a rotation layout={layout}, got layers, keep_rotary or "
-                f"another layout"
+                f"scheme, and a rotation layout={layout}, got {wrong[0]}"
             )
     chosen = None if layers is None else tuple(made.report()["layers"])
     if fault := _fault(model, chosen, made.before, keep_rotary):
