@@ -69,6 +69,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("code:what=noisy", "C18", "(smallest input: length 1, built 600)"),
         ("code:what=rounds", "C17", "in bfloat16"),
         ("code:what=ends", "C18", "UndefinedPositionError"),
+        ("code:what=relative", "C18", "apart (smallest input: length 2, built "),
         ("buffers", "C22", "persistent=False"),
         ("wraps", "C05", "expected to fail (it says so), and passes"),
         ("rope:what=whole", "C19", "logits that half a position changes"),

@@ -318,6 +318,8 @@ class FaultyCode(Scheme):
             return x + torch.randn_like(x)
         if self.what == "ends" and (positions >= 100).any():  # whatever the length
             raise UndefinedPositionError(self.name, 100, int(positions.max()))
+        if self.what == "relative" and positions.numel():  # 0 / 0 in the shortest text
+            return x + (positions / positions.max()).to(x.dtype)[..., None]
         return x + positions.to(x.dtype).sin()[..., None]
 
 
