@@ -107,7 +107,8 @@ def check_mask(
     found = str(mask)[:40]
     if isinstance(mask, Tensor) and mask.dim():
         found = f"{tuple(mask.shape)} of {mask.dtype}"
-        if len({*mask.shape}) == 1 < mask.dim() and not mask.bool().triu(1).any():
+        square = mask.dim() == 2 and mask.shape[0] == mask.shape[1]
+        if square and not mask.bool().triu(1).any():
             cure = "Mask() hides later tokens"
         elif mask.dim() == 2 and not mask.is_floating_point():
             long = "mask.long()" if mask.dtype == torch.bool else "mask"

@@ -13,7 +13,9 @@ LENGTH = 64  # for which a scheme is built whose ids may be clamped
 
 
 def hints(subject: Subject) -> Iterator[str]:
-    """Yield questions about a scheme, each with the label of the scheme."""
+    """Yield questions about a scheme of one axis, each with its label."""
+    if subject.declared.axes > 1:
+        return
     for hint in (_sign(subject), _clamped(subject)):
         if hint:
             yield f"{subject.variant.label}: {hint}"
@@ -21,8 +23,6 @@ def hints(subject: Subject) -> Iterator[str]:
 
 def _clamped(subject: Subject) -> str:
     """Return a question if all far positions have the code of the last one, else ""."""
-    if subject.declared.axes > 1:
-        return ""
     try:
         with preserve_state(), torch.no_grad():
             scheme = subject.build(LENGTH, noise=0)
@@ -45,8 +45,6 @@ def _sign(subject: Subject) -> str:
 
     The bias is the logits of queries and keys of zeros, of a scheme as it is built.
     """
-    if subject.declared.axes > 1:
-        return ""
     count = DISTANCES[-1] + 1
     try:
         with preserve_state(), torch.no_grad():

@@ -69,7 +69,9 @@ def apply(
         got = {
             "layers": layers is not None,
             "keep_rotary": keep_rotary,
-            "another": any(getattr(one, "layout", layout) != layout for one in parts),
+            "another layout": any(
+                getattr(part, "layout", layout) != layout for part in parts
+            ),
         }
         if wrong := [name for name, given in got.items() if given]:
             made.remove()
