@@ -179,7 +179,7 @@ def test_a_converted_copy_is_not_read_with_the_other_pairs(
         ("alibi", {"keep_rotary": True}),
     ]
     for scheme, given in wrong:
-        with pytest.raises(ConfigError, match="copy of `hf convert`"):
+        with pytest.raises(ConfigError, match="written by `hf convert`"):
             hf.apply(model, scheme, **given)
     hf.apply(model, row.label).remove()
 

@@ -23,7 +23,7 @@ class ContractError(AssertionError):
 
 
 class NoNumberError(ContractError):
-    """A tensor has NaN, as for the shortest texts alone if a scheme divides by zero."""
+    """A tensor contains NaN, perhaps for the shortest texts alone, as after 0 / 0."""
 
 
 def expect(condition: object, expected: str, got: object) -> None:

@@ -1,4 +1,4 @@
-"""Questions about what is probably a mistake of a scheme, but is no fault."""
+"""Questions about likely mistakes in a scheme that fail no check."""
 
 from collections.abc import Iterator
 

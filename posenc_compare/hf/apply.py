@@ -58,9 +58,10 @@ def apply(
         generator: CPU generator of a scheme's random numbers while the model trains.
 
     Raises:
-        UnsupportedModelError: if the model leaves a scheme no place to act, is a copy
-            of `hf convert` that would be rotated in its former layout, or a small one
-            of its class has other logits through this attention than by itself.
+        UnsupportedModelError: if the model leaves a scheme no place to act; if it was
+            written by `hf convert` and would be rotated in its former layout; or if a
+            small model of its class gives other logits with this attention than with
+            its own.
         ConfigError: if the scheme, an option or a layer cannot be used.
     """
     made = Applied(model, scheme, layers, keep_rotary, length, generator)
@@ -76,8 +77,9 @@ def apply(
         if wrong := [name for name, given in got.items() if given]:
             made.remove()
             raise UnsupportedModelError(
-                f"model is a copy of `hf convert`: all of its layers must have a "
-                f"scheme, and a rotation layout={layout}, got {wrong[0]}"
+                f"model was written by `hf convert`: a scheme must replace the "
+                f"rotation of every layer, and any rotation must have "
+                f"layout={layout}, got {wrong[0]}"
             )
     chosen = None if layers is None else tuple(made.report()["layers"])
     if fault := _fault(model, chosen, made.before, keep_rotary):

@@ -25,9 +25,10 @@ AXES = {
 
 
 def misspelt_hook(scheme: type[Scheme]) -> str:
-    """Return which method of a scheme is called nearly as a hook, or nothing.
+    """Return which method of a scheme has nearly the name of a hook, or nothing.
 
-    Beside other hooks, a method may be a helper: its name must be nearer.
+    If the scheme overrides other hooks, the method may be a helper, so its name must be
+    closer.
     """
     own = [n for n in dir(scheme) if n[0] != "_" and not hasattr(Scheme, n)]
     free = [h for h in HOOKS if getattr(scheme, h) is getattr(Scheme, h)]

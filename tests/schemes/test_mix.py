@@ -36,7 +36,7 @@ BY_NAME: dict[str, tuple[int, str, int | None]] = {
 
 def test_schemes_that_differ_by_layer_are_built_for_different_ones() -> None:
     ids, one = torch.arange(5), create("mix")
-    with pytest.raises(ConfigError, match="different ones, got two for layer 0"):
+    with pytest.raises(ConfigError, match="another layer, got two for layer 0"):
         Session([one, create("mix")], ids)
     Session([one, create("mix", layer=1, layers=2), create("rope")], ids)
     Session([create("mix:first=rope;second=rope") for _ in range(2)], ids)
