@@ -262,8 +262,14 @@ def without_padding_tokens(model: Any, given: dict[str, Any]) -> None:
     """Take each padding token for padding, whatever the mask says of it."""
     ids, mask = given["input_ids"], given.get("attention_mask")
     if ids is not None and mask is not None and mask.shape == ids.shape:
-        pad, end = model.config.pad_token_id, model.config.eos_token_id
-        given["attention_mask"] = mask * (ids != (end if pad is None else pad))
+        given["attention_mask"] = mask * (ids != model.config.pad_token_id)
+
+
+def without_end_tokens(model: Any, given: dict[str, Any]) -> None:
+    """Take each end token for padding, if no mask is given."""
+    ids, mask = given["input_ids"], given.get("attention_mask")
+    if ids is not None and mask is None and not past_of(given):
+        given["attention_mask"] = (ids != model.config.eos_token_id).long()
 
 
 def counted_without_ids(_: Any, given: dict[str, Any]) -> None:
@@ -505,7 +511,10 @@ BUGS: dict[str, dict[str, Callable[[], Any]]] = {
     "padding token": {
         "taken for padding": changed(LLAMA, without_padding_tokens, pad_token_id=1),
         "the end taken for padding": changed(
-            LLAMA, without_padding_tokens, pad_token_id=None
+            LLAMA, without_end_tokens, pad_token_id=None
+        ),
+        "the end taken for padding beside another": changed(
+            LLAMA, without_end_tokens, pad_token_id=1
         ),
     },
     "generated": {"counted": lambda: Counts(model_of(GPT2).config).eval()},

@@ -225,6 +225,10 @@ def test_maps_of_wide_codes_show_whole_pairs_of_channels() -> None:
     bits = np.arange(64)[:, None] >> np.arange(6) & 1  # copied, and then filled up
     repeated = np.pad(np.tile(bits, 85), ((0, 0), (0, 2)))
     assert [*channels_of(repeated.astype(float))] == [*range(6)]
+    reordered = np.hstack([bits[:, ::-1] if i % 2 else bits for i in range(85)])
+    odd = np.where(np.arange(512) % 2, np.nan, np.zeros((9, 512)))
+    for other in (reordered.astype(float), odd):
+        assert len(channels_of(other)) == 128
 
 
 @pytest.mark.parametrize(

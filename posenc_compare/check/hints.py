@@ -31,7 +31,7 @@ def _clamped(subject: Subject) -> str:
             far = scheme.embed(x, torch.arange(LENGTH, 2 * LENGTH))[0]
     except Exception:  # undefined there, or a check names it
         return ""
-    if not ((far == near[-1]).all() and (near != near[-1]).any()):
+    if (far != near[-1]).any() or torch.equal(near[-1], near[-2]):
         return ""
     return (
         f"built for {LENGTH} positions, it gives all later ones the code of position "

@@ -67,12 +67,12 @@ def apply(
     made = Applied(model, scheme, layers, keep_rotary, length, generator)
     if layout := getattr(model.config, CONVERTED, ""):
         parts = [part for one in made.schemes for part in one.modules()]
+        former = "half" if layout == "adjacent" else "adjacent"
+        served, count = made.report()["layers"], model.config.num_hidden_layers
         got = {
-            "layers": layers is not None,
+            "some layers": layers is not None and {*served} != {*range(count)},
             "keep_rotary": keep_rotary,
-            "another layout": any(
-                getattr(part, "layout", layout) != layout for part in parts
-            ),
+            former: any(getattr(part, "layout", "") == former for part in parts),
         }
         if wrong := [name for name, given in got.items() if given]:
             made.remove()

@@ -70,7 +70,7 @@ def describe(config: PreTrainedConfig) -> list[Described]:
 def _of_layout(row: Described, layout: str) -> Described:
     """Return a row whose scheme rotates pairs of a layout, if it rotates any."""
     own = row.variant
-    if own is None or "layout" not in option_types(own.name):
+    if own is None or row.kind != "rotary" or "layout" not in option_types(own.name):
         return row
     return replace(row, variant=Variant(own.name, {**own.options, "layout": layout}))
 

@@ -369,22 +369,25 @@ def _embedded(r: Reader) -> tuple[Tensor, Tensor]:
 
 
 def _padding_token(r: Reader) -> tuple[Tensor, Tensor]:
-    """Read texts that hold the padding token, which their mask does not leave out.
+    """Read texts that hold the tokens of padding and end, with a mask and without.
 
-    Texts are often padded with the end token if a model states no padding token.
+    The end token often serves as padding. Here no mask leaves either out.
     """
     end = getattr(r.config, "eos_token_id", None)
     ends = end if isinstance(end, list) else [end]
-    pad = next((one for one in (r.pad, *ends) if one is not None), None)
-    if pad is None:
+    known = range(r.config.vocab_size)
+    found = list(dict.fromkeys(one for one in (r.pad, *ends) if one in known))
+    if not found:
         raise NotApplicableError("states neither a padding token nor an end token")
     if not {"inputs_embeds", "attention_mask"} <= r.arguments:
         raise NotApplicableError("takes no inputs_embeds, or no attention_mask")
     ids = r.ids.clone()
-    ids[:, r.quarter] = pad
-    real = torch.ones_like(ids)
-    states = r.model.get_input_embeddings()(ids)
-    return r.read(ids, attention_mask=real), r.read(states, attention_mask=real)
+    for place, token in enumerate(found[: r.quarter]):
+        ids[:, r.quarter + place] = token
+    states, real = r.model.get_input_embeddings()(ids), torch.ones_like(ids)
+    wanted = r.read(states, attention_mask=real)
+    made = torch.cat([r.read(ids, attention_mask=real), r.read(ids)])
+    return made, wanted.repeat(2, 1, 1)
 
 
 def _packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ PAIRS = 64  # of neighbouring channels that a map has room for
     caption="The vector that each absolute scheme adds at each position, over its "
     "largest number (max), and the cosine of the codes of two positions; grey where "
     f"there is none. Of wide codes, {PAIRS} evenly spaced pairs of channels are shown, "
-    "or one copy of channels that repeat.",
+    "or one copy of channels that repeat, without zeros behind the last copy.",
 )
 def draw_codes(records: list[Record]) -> Figure | None:
     """Draw every code by position and channel, and its similarity by two positions."""
@@ -79,17 +79,18 @@ def draw_codes(records: list[Record]) -> Figure | None:
 def channels_of(code: Array) -> NDArray[np.int64]:
     """Return the channels of a code `(position, channel)` that are drawn.
 
-    They are all; or, of wide codes, those before the first copy, or evenly spaced pairs
-    of neighbours. So no pixel mixes channels, such as a sine and a cosine.
+    They are all; or, of wide codes, those before copies and zeros that fill the rest,
+    or evenly spaced pairs of neighbours. So no pixel mixes a sine and a cosine.
     """
     width = code.shape[1]
     if width <= 2 * PAIRS:
         return np.arange(width)
-    values = np.nan_to_num(code)
-    first = np.unique(values, axis=1, return_index=True)[1]
-    last = max((i for i in first if values[:, i].any()), default=0)  # zeros fill up
-    if last < 2 * PAIRS:
-        return np.arange(last + 1)
+    first = np.unique(np.nan_to_num(code), axis=1, return_index=True)[1]
+    period = 1 + max((i for i in first if code[:, i].any()), default=0)
+    later = np.arange(period, width)
+    same = np.equal(code[:, later], code[:, later % period]).all(axis=0)
+    if period <= 2 * PAIRS and (same | ~code[:, later].any(axis=0)).all():
+        return np.arange(period)
     even = np.linspace(0, width // 2 - 1, PAIRS).round().astype(np.int64) * 2
     return np.stack([even, even + 1], axis=1).flatten()
 
