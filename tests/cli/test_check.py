@@ -44,6 +44,13 @@ class Clamps(Scheme):
 
     def ofset_bias(self, offsets):
         return None
+
+@register("cli_marks", family="absolute", source="Nobody")
+class Marks(Scheme):
+    """Adds one to the first four tokens, whatever the length."""
+
+    def embed(self, x, ids):
+        return x + (ids < 4)[..., None].to(x.dtype)
 '''
 
 
@@ -70,9 +77,11 @@ def test_a_file_stands_for_all_of_its_schemes(
     rows = json.loads(done.stdout)
     outcomes = Counter((row["scheme"], row["outcome"]) for row in rows)
     assert outcomes["cli_sound", "passed"] == 24
-    failed = sum(outcomes[name, "failed"] for name in ("cli_wide", "cli_clamps"))
+    failed = sum(
+        outcomes[name, "failed"] for name in ("cli_wide", "cli_clamps", "cli_marks")
+    )
     assert outcomes["cli_grows", "failed"] == 0
-    assert sum(outcomes.values()) == 96
+    assert sum(outcomes.values()) == 120
     hint = "the bias of every head grows with the distance, in head 0 from 0 at 0 to "
     assert done.stderr.count("is the sign right?") == 1
     assert f"cli_grows: {hint}128 at 255: it attends most to the far" in done.stderr
