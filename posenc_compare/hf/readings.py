@@ -376,7 +376,8 @@ def _padding_token(r: Reader) -> tuple[Tensor, Tensor]:
     end = getattr(r.config, "eos_token_id", None)
     ends = end if isinstance(end, list) else [end]
     known = range(r.config.vocab_size)
-    found = list(dict.fromkeys(one for one in (r.pad, *ends) if one in known))
+    tokens = [one for one in (r.pad, *ends) if isinstance(one, int) and one in known]
+    found = list(dict.fromkeys(tokens))
     if not found:
         raise NotApplicableError("states neither a padding token nor an end token")
     if not {"inputs_embeds", "attention_mask"} <= r.arguments:
