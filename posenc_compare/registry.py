@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from traceback import walk_tb
 from types import CodeType
 from typing import Any
 
@@ -446,8 +447,8 @@ def _importing(module: str, path: Path, origin: str) -> Iterator[None]:
         if isinstance(error, PosencError | KeyboardInterrupt):
             raise
         raise PluginError(
-            f"plugin {origin}: must import cleanly, got {type(error).__name__}: {error}"
-            f"{_cure(error, Path(origin))}"
+            f"plugin {origin}: must import cleanly, got {type(error).__name__}"
+            f"{_line(error, path)}: {error}{_cure(error, Path(origin))}"
         ) from error
     finally:
         sys.dont_write_bytecode = written
@@ -470,6 +471,13 @@ def environment() -> dict[str, str]:
 def importing() -> str:
     """Return the plugin that is being imported; empty if none is."""
     return _IMPORTED[-1][2] if _IMPORTED else ""
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """Return the last line of a file that an error came through, as ` at line 7`."""
+    calls = walk_tb(error.__traceback__)
+    lines = [line for frame, line in calls if frame.f_code.co_filename == str(path)]
+    return f" at line {lines[-1]}" if lines else ""
 
 
 def _cure(error: BaseException, plugin: Path) -> str:

@@ -27,7 +27,7 @@ from posenc_compare.show.format import Cell, Table, as_csv, csv_text
 from posenc_compare.show.frame import LONG, Numbers
 from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import short_setting
-from posenc_compare.show.tables import display_tables, write_tables
+from posenc_compare.show.tables import display_tables, without_result, write_tables
 
 
 def cells(records: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -242,6 +242,16 @@ def test_long_reasons_are_cut_in_tables_and_whole_in_the_list(tmp_path: Path) ->
     assert len(shown) == 120
     write_tables(Numbers(records), tmp_path)
     assert reason in (tmp_path / "table.md").read_text()
+
+
+def test_seeds_without_a_result_for_the_same_reason_share_a_row() -> None:
+    failed = [record("a", seed=s, status="failed", error="no") for s in (2, 0)]
+    other = record("a", seed=1, status="lost", error="oom")
+    (table,) = without_result(labelled([*failed, other]))
+    assert [row[2:] for row in table.body] == [
+        ["0, 2", "failed", "no"],
+        ["1", "lost", "oom"],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def check(
         for hint in (*misspelt([variant]), *hints(subject)):
             say(hint)
         if found and as_table:
-            show("", head, _alike(found))
+            show("", head, by_cause(found))
         rows += [[variant.label, *_row(outcome)] for outcome in outcomes]
         bad += counts["failed"]
     if not as_table:
@@ -93,7 +93,7 @@ def _row(outcome: "Outcome") -> list[str]:
     return [outcome.check.code, outcome.check.title, outcome.state, outcome.detail]
 
 
-def _alike(outcomes: "Iterable[Outcome]") -> list[list[str]]:
+def by_cause(outcomes: "Iterable[Outcome]") -> list[list[str]]:
     """Return a row for each cause, with the codes of all checks that found it."""
     rows: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_compare.cli.check import checked, schemes_in
+from posenc_compare.cli.check import by_cause, checked, schemes_in
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import progress, say, say_stopped, show_tables
 from posenc_compare.cli.options import OnPaper, with_options
@@ -180,9 +180,9 @@ def _check(label: str, plugins: list[str]) -> str:
     """Check a scheme and return how many checks failed, in words; "" if none did."""
     _, outcomes = checked(labelled(label), plugins)
     states = Counter(outcome.state for outcome in outcomes)
-    for outcome in outcomes:
-        if outcome.state == "failed":
-            say(f"{label}: check {outcome.check.code} failed: {outcome.detail}")
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    for codes, _, _, detail in by_cause(failed):
+        say(f"{label}: check{'s' * (' ' in codes)} {codes} failed: {detail}")
     say(f"{label}: {states['passed']} checks passed, {states['failed']} failed")
     many = f"{states['failed']} check{'s' * (states['failed'] != 1)}"
     why = f"failed {many}: its scores may mean nothing"

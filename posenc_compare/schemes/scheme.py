@@ -464,7 +464,7 @@ class Scheme(nn.Module):
         self.geometry = geometry
 
     def __init_subclass__(cls) -> None:
-        """Refuse loose facts, find who asks for the call, check ids of other hooks."""
+        """Refuse loose facts and other arguments, and check the ids of two hooks."""
         super().__init_subclass__()
         for fact in fields(Facts):
             if fact.name in vars(cls):
@@ -477,6 +477,9 @@ class Scheme(nn.Module):
             for hook in ON_CALL
             if "call" in inspect.signature(getattr(cls, hook)).parameters
         )
+        for hook in HOOKS:
+            if hook in vars(cls):
+                _check_arguments(cls, hook)
         # Users call these hooks of a scheme themselves, outside attention. So the ids
         # are checked around what a subclass writes.
         for hook, checked in (("positions", _on_ids), ("embed", _on_tokens)):
@@ -637,6 +640,30 @@ class Scheme(nn.Module):
             length: positions of the text to be read; `geometry.length` were trained.
         """
         return {}
+
+
+def _check_arguments(scheme: type[Scheme], hook: str) -> None:
+    """Refuse what cannot be called with the arguments of a hook."""
+    wanted, own = inspect.signature(getattr(Scheme, hook)), getattr(scheme, hook)
+    if hook in scheme.asks_call:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        call = inspect.Parameter("call", kind, default=None)
+        wanted = wanted.replace(parameters=[*wanted.parameters.values(), call])
+    try:
+        inspect.signature(own).bind(*wanted.parameters)
+    except TypeError as error:
+        found = _plain(inspect.signature(own)) if callable(own) else repr(own)
+        raise PluginError(
+            f"{scheme.__name__}: {hook} must take {_plain(wanted)}, got {found:.60}; "
+            f"`def {hook}{_plain(wanted)}:` would work"
+        ) from error
+
+
+def _plain(signature: inspect.Signature) -> str:
+    """Return a signature without types."""
+    none = inspect.Parameter.empty
+    names = [one.replace(annotation=none) for one in signature.parameters.values()]
+    return str(inspect.Signature(names))
 
 
 def _on_ids(hook: Callable[..., Tensor]) -> Callable[..., Tensor]:

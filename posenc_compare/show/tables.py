@@ -78,13 +78,20 @@ def all_tables(numbers: Numbers) -> list[Table]:
 
 
 def without_result(records: list[Record]) -> list[Table]:
-    """Return a table of the cells without a result, or nothing if all have one."""
-    rows = sorted(
-        [r.label, r.measured, str(r.spec.seed), r.status, r.error]
-        for r in records
-        if r.status != "ok"
-    )
-    head = ["scheme", "measure", "seed", "status", "reason"]
+    """Return a table of the cells without a result, or nothing if all have one.
+
+    Seeds without a result for the same reason share a row.
+    """
+    seeds: dict[tuple[str, str, str, str], list[int]] = {}
+    for r in records:
+        if r.status != "ok":
+            cause = (r.label, r.measured, r.status, r.error)
+            seeds.setdefault(cause, []).append(r.spec.seed)
+    rows = [
+        [label, measured, ", ".join(map(str, sorted(known))), status, reason]
+        for (label, measured, status, reason), known in sorted(seeds.items())
+    ]
+    head = ["scheme", "measure", "seeds", "status", "reason"]
     name, note = "Cells without a result", coverage(records)
     return [Table(name, head, rows, note=note)] if rows else []
 

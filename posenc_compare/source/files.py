@@ -46,9 +46,12 @@ def parse(path: Path) -> ast.Module:
     try:
         return _tree(read(path))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        why = f": {str(error) or 'nested too deep'}"
+        if isinstance(error, SyntaxError):
+            why = f" at line {error.lineno}: {error.msg}"
         raise ConfigError(
             f"{path.name}: must be readable Python source, got "
-            f"{type(error).__name__}: {str(error) or 'nested too deep'}"
+            f"{type(error).__name__}{why}"
         ) from error
 
 

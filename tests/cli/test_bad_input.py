@@ -469,7 +469,7 @@ TYPES = "must be annotated as int, float, bool, str, Variant or Literal"
     ("text", "message"),
     [
         (b"", "must declare a scheme or a measure"),
-        (b"class (:\n", "must be readable Python source, got SyntaxError"),
+        (b"x = 1\nclass (:\n", "got SyntaxError at line 2: invalid syntax"),
         (b"x = '\xff'\n", "must be readable Python source, got SyntaxError"),
         (b"(" * 5000, "must be readable Python source"),
         (b"x = " + b"-" * 4000 + b"1", "must be readable Python source, got "),

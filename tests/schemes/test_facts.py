@@ -1,11 +1,12 @@
 """Facts are frozen, and complete once a scheme is registered."""
 
 import pickle
+import re
 from copy import deepcopy
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from posenc_compare.errors import PluginError
 from posenc_compare.schemes import SCHEMES, Facts, Geometry, Scheme, create
@@ -46,3 +47,29 @@ def test_an_attribute_that_hides_a_hook_is_refused(name: str) -> None:
         message = f"got '{name}'; {name}_ would work"
         with pytest.raises(PluginError, match=message):
             setattr(Scheme(Geometry()), name, value)
+
+
+@pytest.mark.parametrize(
+    ("hook", "method", "got"),
+    [
+        ("embed", lambda self, x: x, "(self, x)"),
+        ("embed", lambda self, x, ids, scale: x, "(self, x, ids, scale)"),
+        ("positions", lambda self, positions: positions, "(self, positions)"),
+        ("query", lambda self, q, ids, *, call: q, "(self, q, ids, *, call)"),
+        ("scale", 0.5, "0.5"),
+    ],
+)
+def test_other_arguments_of_a_hook_are_refused(
+    hook: str, method: object, got: str
+) -> None:
+    message = f"Own: {hook} must take .*, got {re.escape(got)}; `def {hook}"
+    with pytest.raises(PluginError, match=message):
+        type("Own", (Scheme,), {hook: method})
+
+
+def test_further_arguments_of_a_hook_have_a_default() -> None:
+    def embed(self: Scheme, tokens: Tensor, ids: Tensor, scale: float = 2) -> Tensor:
+        return scale * tokens
+
+    own = type("Own", (Scheme,), {"embed": embed})(Geometry())
+    assert own.embed(torch.ones(1, 2), torch.arange(1)).tolist() == [[2, 2]]
