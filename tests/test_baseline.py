@@ -66,6 +66,16 @@ def test_curves_come_first_and_latex_has_the_differences() -> None:
     assert "difference from rope (without intervals)" in as_latex(tables(made(1)))
 
 
+def test_outcomes_of_one_seed_are_left_out_beside_others() -> None:
+    records = made()
+    for one in records:
+        if one["spec"]["setting"]["seed"]:
+            one["rows"] = [row for row in one["rows"] if row["quantity"] != "reach"]
+    (only,) = tables(records)
+    assert only.head == ["scheme", "8", "16"]
+    assert len(tables(made(1))) == 2
+
+
 def test_seeds_that_one_lacks_are_not_compared_and_reasons_stay() -> None:
     records = [
         one

@@ -76,8 +76,9 @@ def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:
 
 
 def baseline_tables(records: list[Record], baseline: str) -> list[Table]:
-    """Return a table for every outcome of trained networks.
+    """Return a table for every outcome of trained networks over several seeds.
 
+    Outcomes of one seed, such as costs, are shown only if there are no others.
     A cell is the mean difference from the baseline with its 95 % interval, in how many
     of the common seeds the scheme is better, and the p value of a difference, adjusted
     for all schemes of the column.
@@ -137,7 +138,7 @@ def baseline_tables(records: list[Record], baseline: str) -> list[Table]:
             why = clean(reasons[0], REASON)
             fault = f"{baseline} must have a number, and has none ({why})"
         raise ConfigError(f"differences from {baseline}: {fault}")
-    return tables
+    return [table for table in tables if table.seeds != 1] or tables
 
 
 def _outcomes(numbers: Numbers) -> Iterator[tuple[str, Quantity, list[Column]]]:
