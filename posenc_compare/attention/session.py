@@ -449,13 +449,13 @@ def _begins(scheme: Scheme) -> list[str]:
 
 
 def _check_layers(schemes: list[Scheme]) -> None:
-    """Refuse two schemes built for one layer, and a later one that acts before all."""
+    """Refuse layers in another order, and a later scheme that acts before all."""
     built = [one.geometry.layer for one in schemes if one.facts.mixed]
-    if len({*built}) < len(built):
+    if built != sorted({*built}):
         raise ConfigError(
-            f"session: schemes that differ by layer must each be built for another "
-            f"layer, got two for layer {max(built, key=built.count)}; create(..., "
-            f"layer=i, layers=n) for i in range(n) would work"
+            f"session: schemes that differ by layer must be in the order of the layers "
+            f"they were built for, got those of layers {', '.join(map(str, built))}; "
+            f"create(..., layer=i, layers=n) for i in range(n) would work"
         )
     parts = [
         [p for p in scheme.modules() if isinstance(p, Scheme) and _begins(p)]

@@ -34,10 +34,15 @@ BY_NAME: dict[str, tuple[int, str, int | None]] = {
 }
 
 
-def test_schemes_that_differ_by_layer_are_built_for_different_ones() -> None:
+@pytest.mark.parametrize("built", [(0, 0), (1, 0)])
+def test_schemes_that_differ_by_layer_are_in_their_order(built: tuple[int, int]) -> None:
+    ids, layers = torch.arange(5), [create("mix", layer=i, layers=2) for i in built]
+    with pytest.raises(ConfigError, match=f"got those of layers {built[0]}, {built[1]};"):
+        Session(layers, ids)
+
+
+def test_schemes_that_differ_by_layer_stand_beside_others() -> None:
     ids, one = torch.arange(5), create("mix")
-    with pytest.raises(ConfigError, match="another layer, got two for layer 0"):
-        Session([one, create("mix")], ids)
     Session([one, create("mix", layer=1, layers=2), create("rope")], ids)
     Session([create("mix:first=rope;second=rope") for _ in range(2)], ids)
 
