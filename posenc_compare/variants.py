@@ -105,9 +105,11 @@ class Variant:
             for value in [self.options.get(key, default)]
         }
         try:
-            return SCHEMES.get(self.name)(geometry, **given)
+            scheme = SCHEMES.get(self.name)(geometry, **given)
         except ConfigError as error:
             raise error.of(self.name) from error
+        scheme.label = self.label
+        return scheme
 
 
 def labelled(label: str) -> Variant:

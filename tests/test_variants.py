@@ -152,6 +152,7 @@ def test_build_refuses(name: str, options: dict[str, Any], message: str) -> None
 def test_create_takes_a_label_and_options_before_those_of_the_label() -> None:
     built = create("rope:layout=half;base=5", options={"base": 7.0}, heads=4)
     assert (built.layout, built.base) == ("half", 7.0)
+    assert repr(built) == "Rope(rope:base=7.0;layout=half)"
 
 
 @pytest.mark.parametrize(

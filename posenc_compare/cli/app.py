@@ -46,7 +46,12 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is asked for."""
         if not args[0].startswith("-") and args[0] not in self.commands:
-            meant = hint(SYNONYMS.get(args[0], args[0]), self.commands)
+            known = [*self.commands]
+            for name, command in self.commands.items():
+                known += [
+                    f"{name} {inner}" for inner in getattr(command, "commands", ())
+                ]
+            meant = hint(SYNONYMS.get(args[0], args[0]), known)
             raise ConfigError(f"unknown command {args[0][:40]!r}{meant}")
         return super().resolve_command(ctx, args)
 

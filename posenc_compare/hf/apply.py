@@ -48,7 +48,8 @@ def apply(
         model: a causal model whose attention goes through `AttentionInterface`, fresh
             or pretrained.
         scheme: a label such as `alibi` or `rope:base=500000`, a variant, or a scheme
-            that was built for the model's sizes.
+            that was built for the model's sizes. Options that are left out have the
+            defaults of the scheme; `hf describe` prints those of the model.
         layers: numbers of the layers that get the scheme; None: those that rotate
             queries and keys, or all if none does or `keep_rotary`. The others stay as
             they are.

@@ -446,6 +446,7 @@ class Scheme(nn.Module):
         name: registry name, set by `@register`.
         family: none, absolute, rotary, bias or contextual, set by `@register`.
         source: the paper, set by `@register`.
+        label: the name with the options that were given, set by `create`.
         facts: what the scheme declares about itself. A class states it; an instance
             whose options change it replaces it by `dataclasses.replace`.
         published: the options whose default is a multiple of the training length, each
@@ -458,6 +459,7 @@ class Scheme(nn.Module):
     facts: Facts = Facts()
     published: ClassVar[Mapping[str, Published]] = {}
     asks_call: ClassVar[frozenset[str]] = frozenset()
+    label: str = ""
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__()
@@ -494,6 +496,10 @@ class Scheme(nn.Module):
                 f"hook, got {name!r}; {name}_ would work"
             )
         super().__setattr__(name, value)
+
+    def extra_repr(self) -> str:
+        """Return what `print` shows in the brackets of the scheme."""
+        return self.label
 
     @classmethod
     def defaults_at(cls, length: int, lengths: Lengths = "scaled") -> dict[str, int]:

@@ -189,6 +189,7 @@ def test_wrong_options(posenc, words: list[str], message: str) -> None:
         ("status a --set steps=3", "No such option: --set"),
         ("compare", "unknown command 'compare'; did you mean run"),
         ("tabel", "unknown command 'tabel'; did you mean table"),
+        ("convert", "unknown command 'convert'; did you mean hf convert"),
     ],
 )
 def test_wrong_words_of_other_commands(posenc, words: str, message: str) -> None:

@@ -35,9 +35,10 @@ BY_NAME: dict[str, tuple[int, str, int | None]] = {
 
 
 @pytest.mark.parametrize("built", [(0, 0), (1, 0)])
-def test_schemes_that_differ_by_layer_are_in_their_order(built: tuple[int, int]) -> None:
+def test_schemes_that_differ_by_layer_are_in_order(built: tuple[int, int]) -> None:
     ids, layers = torch.arange(5), [create("mix", layer=i, layers=2) for i in built]
-    with pytest.raises(ConfigError, match=f"got those of layers {built[0]}, {built[1]};"):
+    got = f"got those of layers {built[0]}, {built[1]};"
+    with pytest.raises(ConfigError, match=got):
         Session(layers, ids)
 
 
