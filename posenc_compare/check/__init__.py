@@ -17,7 +17,16 @@ from posenc_compare.check import (  # noqa: F401
 from posenc_compare.check.checks import FILED, Check, Outcome, run_check
 from posenc_compare.check.fresh_process import built_in
 from posenc_compare.check.harness import Subject
+from posenc_compare.check.port import rotation_faults
 
-__all__ = ["CHECKS", "Check", "Outcome", "Subject", "built_in", "run_check"]
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Outcome",
+    "Subject",
+    "built_in",
+    "rotation_faults",
+    "run_check",
+]
 
 CHECKS: dict[str, Check] = dict(sorted(FILED.items()))
