@@ -22,6 +22,7 @@ from posenc_compare.show.plots.style import FAINT, MIDDLE, looks, new_figure
 TRAINED = "trained_"  # how names of arrays of trained networks begin
 HEADS = (4, 2, 1)  # of a scheme: the most that need no more than `ROWS`
 ROWS = 7  # of maps
+FEWEST = 4  # maps side by side, or their room
 SIDE = 0.85  # inches of a map at least, with its share of what stands beside
 BESIDE, ABOVE = 1.25, 0.25  # inches beside all maps, and above each
 LETTERS = 11  # of a line above a map
@@ -123,6 +124,8 @@ def draw_maps(
     found = {name: cells for name, cells in found.items() if cells}
     if not found:
         return None
+    last = max(max(cells) for cells in found.values())
+    across = min(across, max(last + 1, FEWEST))
     down = [1 + max(cells) // across for cells in found.values()]
     high = (paper_width(PAGE) - BESIDE) / across + ABOVE
     heights = [high * rows + 0.4 for rows in down]
