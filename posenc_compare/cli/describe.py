@@ -38,7 +38,7 @@ def describe(
 ) -> None:
     """Describe a scheme, measure, task or plot; or list all `settings`.
 
-    For a quantity, such as `bits_per_byte`, it describes the measure that returns it.
+    For a quantity such as `bits_per_byte`, the command describes its measure.
     """
     if name == "settings":
         return _describe_settings()

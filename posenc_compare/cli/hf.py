@@ -345,8 +345,8 @@ def check(
     """Check whether a model handles positions correctly.
 
     Random tokens are read in several ways that must give the same outputs: with a
-    cache, padded, packed, alone. Rotations are compared with those of the class in the
-    transformers library that the model's configuration names. The column 'bound' is the
+    cache, padded, packed, alone. Rotations are compared with those of the class in
+    transformers that the model's configuration names. The column 'bound' is the
     largest difference that rounding can explain.
     """
     from dataclasses import asdict

@@ -109,7 +109,7 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
         list[str],
         "Settings",
         "A setting; repeat the option, or separate pairs with commas. "
-        "'posenc-compare describe settings' lists all.",
+        "'posenc-compare describe settings' lists them.",
     ),
     "out": (Path, "Output", "Folder for records, tables and plots."),
     "format": (Format, "Output", "Format of stdout."),
