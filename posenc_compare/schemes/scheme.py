@@ -480,7 +480,7 @@ class Scheme(nn.Module):
             if "call" in inspect.signature(getattr(cls, hook)).parameters
         )
         for hook in HOOKS:
-            if hook in vars(cls):
+            if getattr(cls, hook) is not getattr(Scheme, hook):
                 _check_arguments(cls, hook)
         # Users call these hooks of a scheme themselves, outside attention. So the ids
         # are checked around what a subclass writes.

@@ -63,8 +63,10 @@ def test_other_arguments_of_a_hook_are_refused(
     hook: str, method: object, got: str
 ) -> None:
     message = f"Own: {hook} must take .*, got {re.escape(got)}; `def {hook}"
-    with pytest.raises(PluginError, match=message):
-        type("Own", (Scheme,), {hook: method})
+    parent = type("Parent", (), {hook: method})
+    for bases, own in (((Scheme,), {hook: method}), ((parent, Scheme), {})):
+        with pytest.raises(PluginError, match=message):
+            type("Own", bases, own)
 
 
 def test_further_arguments_of_a_hook_have_a_default() -> None:
