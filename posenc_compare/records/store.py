@@ -30,7 +30,7 @@ from posenc_compare.validate import check_folder, read_regular, write_file
 SCHEMA = 3
 RECORD_BYTES = 1 << 24  # the arrays of a wide probe take a few million
 RECORD = re.compile(r"[0-9a-f]{32}\.json")
-MOST_LOOSE = 64  # loose records that the folder of a finished run may hold
+MOST_LOOSE = 64  # records, from which a finished run packs its folder
 ARCHIVE = "cells.jsonl.xz"
 PACKED = 1 << 28  # bytes of a packed file
 LINE = re.compile(rb'(.*),"key":"([0-9a-f]{32})"(,"sha256":"[0-9a-f]{64}"\}\n)')

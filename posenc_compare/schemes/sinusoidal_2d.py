@@ -12,6 +12,8 @@ other, as four blocks; frequencies are `base ** -exponent`.
 | moco_v3    | sin column, cos column, sin row, cos row   | m / quarter        |
 | big_vision | the same; so vit-pytorch                   | m / (quarter - 1)  |
 | t2t        | sin row, cos row, sin column, cos column   | m / (quarter - 1)  |
+
+With one channel per quarter, the last two divide by 0; here the frequency is 1.
 """
 
 from typing import Literal
