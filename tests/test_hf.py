@@ -235,6 +235,7 @@ def test_some_layers_have_the_scheme_and_the_others_their_rotary(llama: Any) -> 
     with hf.apply(llama, "rope:layout=half", layers=[1]) as applied:
         alike(read(llama, tokens()), own)
         assert applied.report()["scheme"] == "rope:layout=half"
+        assert repr(applied) == "Applied(rope:layout=half, 1 layers)"
     with hf.apply(llama, "nope", layers=[0, 2]) as applied:
         assert applied.report() == {
             "scheme": "nope",

@@ -96,8 +96,7 @@ class Applied:
             self.places = list(places)
             made = _made(scheme, model, self.places, length)
         self.schemes = made  # of the chosen layers, in their order
-        label = scheme.label if isinstance(scheme, Variant) else scheme
-        self.label = label if isinstance(label, str) else label.name
+        self.label = scheme if isinstance(scheme, str) else scheme.label or scheme.name
         self._check_schemes()
         self.before: str = model.config._attn_implementation or "eager"
         model.set_attn_implementation(NAME)
@@ -142,11 +141,14 @@ class Applied:
             delattr(self.model, SCHEMES)
             self.model.set_attn_implementation(self.before)
 
+    def __repr__(self) -> str:
+        return f"Applied({self.label}, {len(self.places)} layers)"
+
     def report(self) -> dict[str, Any]:
         """Return what was put where.
 
         Returns:
-            `scheme`, the label that was given, or the name of a scheme that was built;
+            `scheme`, its label, or the name of one that was built from its class;
             `layers`, their numbers; `hooks` at which it acts; `rotary`, kept or
             neutral; `cache`, what the cache holds; `parameters`, how many the scheme
             has.
