@@ -10,7 +10,7 @@ from support.records import curve, labelled, record, row, windowed
 
 from posenc_compare.run.compute import round_array
 from posenc_compare.show.format import Cell, Table, as_markdown
-from posenc_compare.show.frame import Numbers
+from posenc_compare.show.frame import Numbers, cell_table
 from posenc_compare.show.latex import as_latex
 from posenc_compare.show.report import report_html
 from posenc_compare.show.results import Tables
@@ -74,7 +74,7 @@ def test_rounding_has_no_spread() -> None:
 
 def intervals(records: list[dict[str, Any]]) -> list[float]:
     (cells,) = [row[1:] for row in table(records).rows]
-    return [cell.half_width or 0.0 for cell in cells if not isinstance(cell, str)]
+    return [cell.interval or 0.0 for cell in cells if not isinstance(cell, str)]
 
 
 @pytest.mark.parametrize(("kept", "near"), [(list, 1e-6), (round_array, 1e-3)])
@@ -89,7 +89,12 @@ def test_an_interval_covers_the_documents_too(
     assert intervals(records) == pytest.approx(
         [crossed_half_width(scores[:, i], owners) for i in range(2)], rel=near
     )
-    assert "over 3 seeds and 5 documents;" in table(records).title
+    shown = table(records)
+    assert "over 3 seeds and 5 documents;" in shown.title
+    csv = cell_table([shown])  # which has both half widths
+    plain = [half_width(scores[:, i].mean(1)) for i in range(2)]
+    assert [*csv["half_width"]] == pytest.approx(plain, rel=near)
+    assert [*csv["over_documents"]] == pytest.approx(intervals(records))
 
 
 def test_intervals_of_a_column_are_of_one_kind() -> None:
@@ -98,7 +103,7 @@ def test_intervals_of_a_column_are_of_one_kind() -> None:
     bare = [{**one, "arrays": {}} for one in windowed("b", scores, [0] * 8)]
     found = {str(name): cells for name, *cells in table([*whole, *bare]).rows}
     assert found["rope"] == found["b"]
-    assert intervals(whole) != [cell.half_width for cell in found["b"]]  # type: ignore[union-attr]
+    assert intervals(whole) != [cell.interval for cell in found["b"]]  # type: ignore[union-attr]
 
 
 def test_simple_models_beside_documents_have_an_interval_over_seeds() -> None:

@@ -220,9 +220,7 @@ def rank_table(records: list[Record], own: str) -> Table:
         row: list[str | Cell] = [number, name]
         for x in ends:
             mean, other = curves[name].get(x), compared[x].get(name)
-            row.append(
-                replace(frame.cell_of(mean), half_width=math.nan) if mean else ""
-            )
+            row.append(frame.cell_of(mean, interval=False) if mean else "")
             row.append(other.cell() if other else "" if name == own else Cell())
         rows.append(row)
     mine = [r for r in records if r.label == own and r.measure == "extrapolation"]

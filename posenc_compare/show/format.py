@@ -32,9 +32,9 @@ REASON = 120  # characters of a reason in the cell of a table
 class Cell:
     """A number of a table, or why there is none.
 
-    `half_width` is that of the 95 % interval: NaN for a single seed, and where all
-    seeds have the same number up to rounding. Each scheme of the `best` group differs
-    significantly from each outside of it.
+    `half_width` is that of the 95 % interval over seeds: NaN for a single seed, and
+    where all seeds have the same number up to rounding. Each scheme of the `best` group
+    differs significantly from each outside of it.
     """
 
     mean: float | None = None  # over seeds; None if there is no number
@@ -44,12 +44,18 @@ class Cell:
     rounding: bool = False  # whether the number is 0 but for rounding, in all seeds
     best: bool = False
     over_documents: float = math.nan  # half width over seeds and documents, if known
+    by_document: bool = False  # whether that one is printed
     ends: tuple[float, float] | None = None  # the range, of numbers with few values
     wins: int | None = None  # of a difference: how many seeds are better
     p: float = math.nan  # of a difference
     alike: bool | None = None  # whether a difference is shown to be small, if tested
     whole: bool = False  # whether it counts things, and is written without decimals
     text: str = ""  # as which it is shown, if not with the digits of other tables
+
+    @property
+    def interval(self) -> float:
+        """Return the half width that is printed."""
+        return self.over_documents if self.by_document else self.half_width
 
 
 @dataclass(frozen=True)
@@ -138,8 +144,8 @@ def cell_text(cell: str | Cell, seeds: int, *, short: bool = False) -> str:
     text = f"{cell.mean:.0f}" if cell.whole else text
     if cell.ends and cell.ends[0] < cell.ends[1]:
         text = f"{text} ({cell.ends[0]:g} to {cell.ends[1]:g})"
-    if not math.isnan(cell.half_width):
-        text = f"{text} ± {number(cell.half_width)}"
+    if not math.isnan(cell.interval):
+        text = f"{text} ± {number(cell.interval)}"
     more = "" if cell.wins is None or short else f", {cell.wins}/{cell.n}"
     more += "" if math.isnan(cell.p) or short else f", p {cell.p:.3f}"
     if cell.n < seeds and not more:

@@ -44,9 +44,10 @@ Mean = Any  # a row of the frame of means, whose attributes are its columns
 
 PLACE = ["scheme", "family", "measure", "task", "quantity", "case", "x"]
 LONG = [*PLACE, "seed", "value", "unit", "note", "status", "record"]
-SUMMARY = [*PLACE, "unit", "mean", "half_width", "n", "note", "records"]
+SUMMARY = [*PLACE, "unit", "mean", "half_width", "over_documents", "n", "note"]
+SUMMARY += ["records"]
 MEANS = [*SUMMARY, "source", "settings", "repeatable", "values", "documents"]
-MEANS += ["windows", "over_documents"]
+MEANS += ["windows"]
 BESIDE = ["source", "settings", "kind", "repeatable", "windows"]  # of rows
 
 
@@ -89,8 +90,7 @@ class Numbers(list[Record]):
         columns of `summary` there are `source`, the paper of the scheme; `settings`
         that distinguish the label from others; `values` by seed; `documents` that the
         interval covers besides seeds; `windows`, the scores of the windows by seed, and
-        their documents; `over_documents`, the half width over seeds and documents if it
-        is known. In `records` are keys. A half width is NaN for one seed or none.
+        their documents. In `records` are keys.
         """
         rows = self.rows.sort_values("seed", kind="stable")  # for the last digit
         groups = rows.groupby([*PLACE, "unit", "kind"], dropna=False).ngroup()
@@ -98,14 +98,16 @@ class Numbers(list[Record]):
         for group, row in zip(groups, rows.itertuples(index=False), strict=True):
             behind[group].append(row)
         means = pd.DataFrame([_mean(behind[i]) for i in sorted(behind)], columns=MEANS)
-        kinds = dict.fromkeys(("x", "mean", "half_width"), "float64")
+        kinds = dict.fromkeys(("x", "mean", "half_width", "over_documents"), "float64")
         return means.astype({**kinds, "repeatable": bool})
 
     @property
     def summary(self) -> pd.DataFrame:
-        """Return mean, half width of the 95 % interval and count over seeds.
+        """Return mean, half widths of 95 % intervals and count over seeds.
 
-        `records` lists the keys of the records behind a row, `note` what they say.
+        `half_width` is over seeds, and `over_documents` over seeds and documents if
+        that is known; NaN for one seed or none. `records` lists the keys of the records
+        behind a row, `note` what they say.
         """
         keys = self.means["records"].map(lambda found: " ".join(sorted(found)))
         return self.means.assign(records=keys)[SUMMARY]
@@ -214,9 +216,8 @@ def by_scheme(means: Frame) -> dict[str, Mean]:
 
 
 def over_seeds(means: Frame) -> Frame:
-    """Return means with the interval over seeds alone, whatever else is known."""
-    found = [half_width([*values.values()]) for values in means["values"]]
-    return means.assign(half_width=found, documents=0)
+    """Return means whose interval over seeds is printed, whatever else is known."""
+    return means.assign(documents=0)
 
 
 def is_count(mean: float, unit: str) -> bool:
@@ -250,21 +251,23 @@ def values_of(means: Iterable[Mean]) -> Floats:
     return np.array([[values.get(s, np.nan) for s in seeds] for values in found])
 
 
-def cell_of(mean: Mean, best: bool = False) -> Cell:
+def cell_of(mean: Mean, best: bool = False, interval: bool = True) -> Cell:
     """Return a mean for a table; a spread that is rounding is none."""
     if not mean.values:
         return Cell(note=mean.note)
     values = [*mean.values.values()]
     stepped = mean.quantity in STEPPED
+    # Of equal values there is no interval, as of one value alone.
+    without = stepped or settled(values) or not interval
     return Cell(
         mean.mean,
-        # Of equal values there is none, as of one value alone.
-        math.nan if stepped or settled(values) else mean.half_width,
+        math.nan if without else mean.half_width,
         len(values),
         mean.note,
         rounding=any(values) and not rounded_away(values).any(),
         best=best,
         over_documents=mean.over_documents,
+        by_document=mean.documents > 0 and not without,
         ends=(min(values), max(values)) if stepped else None,
         whole=is_count(mean.mean, mean.unit),
     )
@@ -303,7 +306,6 @@ def _mean(rows: list[Any]) -> dict[str, object]:
     if documents := _documents([row.windows for row in known]):
         windows = {row.seed: row.windows[0] for row in known}, known[0].windows[1]
         width = crossed_half_width([*windows[0].values()], windows[1])
-        found["half_width"] = width
     return {
         **rows[0]._asdict(),
         **found,
