@@ -5,7 +5,6 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,8 +72,9 @@ def _file_name(label: str) -> str:
 
 def reference_of(preset: str) -> Path:
     """Return the folder of the records that come with the package."""
-    folder = Path(str(files("posenc_compare").joinpath("reference")))
-    places = {one.name: one for one in sorted(folder.glob("[!_]*/"))}
+    from posenc_compare.records.load import REFERENCE
+
+    places = {one.name: one for one in sorted(REFERENCE.glob("[!_]*/"))}
     if preset not in places:
         raise ConfigError(
             f"preset must have reference records, got {preset}; "
@@ -90,12 +90,9 @@ def reference_records(preset: str) -> "list[Record]":
     A scheme has one row: seeds may come from several processors, and of several
     versions of its code the newest counts.
     """
-    from posenc_compare.records.labels import without_settings
     from posenc_compare.records.load import load_records
-    from posenc_compare.records.selection import newest
 
-    known = load_records(reference_of(preset), lambda line: None, arrays=False)
-    return newest(map(without_settings, known))
+    return load_records(reference_of(preset), lambda line: None, arrays=False)
 
 
 def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> int:

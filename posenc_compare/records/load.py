@@ -11,6 +11,7 @@ from pathlib import Path
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.labels import (
+    CODE,
     CORPUS,
     Warn,
     label_settings,
@@ -19,10 +20,13 @@ from posenc_compare.records.labels import (
 )
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import SHORT, clean
-from posenc_compare.records.selection import Selection
+from posenc_compare.records.selection import Selection, newest
 from posenc_compare.records.store import Store
 from posenc_compare.settings.canonical import Body, Scalar
 from posenc_compare.validate import hint
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+"""Records that come with the package: by preset, of several versions of its code."""
 
 DOCUMENTS = ("document_bits", "window_documents")  # arrays by document, for tables
 
@@ -36,6 +40,8 @@ def load_records(
 ) -> list[Record]:
     """Return the sound records of folders, labelled where settings differ.
 
+    Beside records that come with the package, labels leave out code and processor.
+
     Args:
         folder: of a run, or several; the same cell counts once.
         warn: called with a line for every record that is left out, one for the files
@@ -47,7 +53,9 @@ def load_records(
     records = _merge(folders, warn, arrays=arrays)
     if selection is not None:
         records = selection.of(records, warn)
-    return label_settings(records, warn)
+    if not any(REFERENCE in one.resolve().parents for one in folders):
+        return label_settings(records, warn)
+    return label_settings(newest(records), warn, (*CODE, "cpu"))
 
 
 def load_by(

@@ -16,7 +16,7 @@ from posenc_compare.cli import rank as command
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import without_settings
-from posenc_compare.records.load import read_folder, sound
+from posenc_compare.records.load import load_records, read_folder, sound
 from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import Comparison, compare
 from posenc_compare.settings.training import Training
@@ -211,6 +211,14 @@ def test_a_scheme_of_the_reference_competes_once(preset: str) -> None:
     trained = [one for one in records if one.measure == "extrapolation"]
     seeds = Counter(one.label for one in trained)
     assert {*seeds.values()} == {6}
+
+
+def test_labels_of_the_reference_leave_out_the_code() -> None:
+    folder, lines = command.reference_of("survey"), list[str]()
+    found = load_records([folder], lines.append)
+    assert {"alibi", "rope"} <= {record.label for record in found}
+    assert not [record.label for record in found if "[" in record.label]
+    assert any("several versions of a measure: labels leave it" in s for s in lines)
 
 
 def test_what_differs_from_the_reference_is_named() -> None:
