@@ -90,9 +90,12 @@ def reference_records(preset: str) -> "list[Record]":
     A scheme has one row: seeds may come from several processors, and of several
     versions of its code the newest counts.
     """
+    from posenc_compare.records.labels import without_settings
     from posenc_compare.records.load import load_records
+    from posenc_compare.records.selection import newest
 
-    return load_records(reference_of(preset), lambda line: None, arrays=False)
+    known = load_records(reference_of(preset), lambda line: None, arrays=False)
+    return newest(map(without_settings, known))
 
 
 def _rank(schemes: str, chosen: Body, out: Path, preset: str, format: str) -> int:
