@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_compare.check import Outcome, Subject, run_check
+from posenc_compare.check import Outcome, Subject, built_in, run_check
 from posenc_compare.check.checks import ContractError, expect_close, explain
 from posenc_compare.check.global_state import preserve_state, process_state
 from posenc_compare.check.harness import normal
+from posenc_compare.check.hints import hints
 from posenc_compare.registry import add_plugin
 from posenc_compare.schemes.rope import Rope
 from posenc_compare.testing import parametrize_schemes
-from posenc_compare.variants import parse_variants
+from posenc_compare.variants import labelled, parse_variants
 
 FAULTY = str(Path(__file__).parent / "support" / "nonconforming_schemes.py")
 
@@ -70,11 +71,11 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("code:what=rounds", "C17", "in bfloat16"),
         ("code:what=ends", "C18", "UndefinedPositionError"),
         ("code:what=relative", "C18", "apart (smallest input: length 2, built "),
-        ("buffers", "C22", "persistent=False"),
+        ("buffers", "C22", "also the buffer table; compute it in the hook"),
         ("wraps", "C05", "expected to fail (it says so), and passes"),
         ("rope:what=whole", "C19", "logits that half a position changes"),
         ("rope:what=keeps", "C19", "output of other positions before"),
-        ("rope:what=buffer", "C17", "logits in bfloat16 within"),
+        ("rope:what=buffer", "C17", "(the buffer rate is rounded; compute it in the"),
         ("rope:what=trains", "C09", "the same bits of one seed"),
         ("rope:what=trains", "C10", "random numbers of torch"),
         ("rope:what=trains", "C11", "others in positions (smallest input: past 0, pac"),
@@ -85,13 +86,34 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("mask", "C21", "output beyond a window"),
         ("misspelt", "C21", "got none; `ofset_bias` looks like `offset_bias`"),
         ("hookless", "C21", "expected a hook to be overridden, got none"),
-        ("rope:what=gradient", "C15", "output 0 with respect to input 0 (smallest inp"),
+        ("rope:what=gradient", "C15", "the gradient of the tokens that finite differ"),
+        ("trained:what=detached", "C15", "of `rate` that finite differences have, got"),
+        ("trained:what=detached", "C15", "reaches it: is it detached, or kept from"),
+        ("trained:what=infinite", "C15", "a finite gradient of `rate`, got NaN"),
     ],
 )
 def test_a_subtle_fault_is_found(name: str, code: str, said: str) -> None:
     found = outcome(f"faulty_{name}", code)
     assert found.state == "failed"
     assert said in found.detail
+
+
+@pytest.mark.parametrize(
+    ("what", "hint"),
+    [
+        ("detached", "no gradient reaches rate: is it used, or detached?"),
+        ("unused", "no gradient reaches other: is it used, or detached?"),
+        ("starts", "all parameters start with a gradient of 0: do they train?"),
+    ],
+)
+def test_a_parameter_that_does_not_train_is_asked_about(what: str, hint: str) -> None:
+    label = f"faulty_trained:what={what}"
+    assert [*hints(Subject(labelled(label)))] == [f"{label}: {hint}"]
+
+
+def test_built_in_schemes_are_not_asked_about() -> None:
+    every = [hint for name in built_in() for hint in hints(Subject(labelled(name)))]
+    assert not every
 
 
 def test_a_number_alone_may_be_trained() -> None:
@@ -163,8 +185,9 @@ def test_an_error_inside_a_scheme_names_its_line() -> None:
     assert found[0].cause.endswith((" and ...", " words ..."))
     assert found[0].detail == f"{found[0].cause} (smallest input: length 0)"
     assert len(found[0].detail) <= 300
-    advice = "beyond its last position it must raise UndefinedPositionError"
-    assert explain(IndexError("9"), Rope) == f"IndexError: 9; {advice}"
+    advice = "; beyond its last position it must raise UndefinedPositionError, and "
+    advice += "tensors of a call may have a batch of 1"
+    assert explain(IndexError("9"), Rope) == f"IndexError: 9{advice}"
     assert found[3].state == "passed"  # what fails in a call is not its import's fault
 
 

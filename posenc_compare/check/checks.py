@@ -171,7 +171,8 @@ def explain(fault: Exception, scheme: type[Scheme]) -> str:
     if not isinstance(fault, ContractError):
         said = f"{type(fault).__name__}{place(fault, scheme)}: {said}"
     if isinstance(fault, IndexError):
-        said += "; beyond its last position it must raise UndefinedPositionError"
+        said += "; beyond its last position it must raise UndefinedPositionError, and "
+        said += "tensors of a call may have a batch of 1"
     if len(said) > LONGEST:
         said = said[:LONGEST].rpartition(" ")[0] + " ..."
     return said

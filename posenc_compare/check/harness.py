@@ -17,6 +17,7 @@ from posenc_compare.variants import Variant
 
 HEADS, DIM = 2, 8
 WIDTH = HEADS * DIM
+HALVES = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True)
@@ -179,3 +180,10 @@ def tokens(count: int, *, batch: int = 2, seed: int = 0, width: int = WIDTH) -> 
     """Return token vectors `(batch, count, width)`; a prefix has the same vectors."""
     drawn = fixed(batch, 128, width, seed=seed)
     return drawn.repeat(1, math.ceil(count / 128) or 1, 1)[:, :count].clone()
+
+
+def rounded_buffers(scheme: Scheme) -> str:
+    """Return which buffers a scheme holds in half precision, in brackets, or ""."""
+    names = [name for name, held in scheme.named_buffers() if held.dtype in HALVES]
+    found = ", ".join(names)
+    return f" (the buffer {found} is rounded; compute it in the hook)" if names else ""

@@ -6,17 +6,17 @@ import torch
 
 from posenc_compare.attention import Session
 from posenc_compare.check.global_state import preserve_state
-from posenc_compare.check.harness import Subject, normal, tokens
+from posenc_compare.check.harness import Layer, Subject, normal, tokens
 
 DISTANCES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 255)
-LENGTH = 64  # for which a scheme is built whose ids may be clamped
+LENGTH = 64  # of the text of other questions
 
 
 def hints(subject: Subject) -> Iterator[str]:
     """Yield questions about a scheme of one axis, each with its label."""
     if subject.declared.axes > 1:
         return
-    for hint in (_sign(subject), _clamped(subject)):
+    for hint in (_sign(subject), _clamped(subject), _untrained(subject)):
         if hint:
             yield f"{subject.variant.label}: {hint}"
 
@@ -62,3 +62,33 @@ def _sign(subject: Subject) -> str:
         f"{bias[0, 0]:.3g} at 0 to {bias[0, -1]:.3g} at {DISTANCES[-1]}: it attends "
         f"most to the farthest key; is the sign right?"
     )
+
+
+def _untrained(subject: Subject) -> str:
+    """Return a question if no gradient reaches a parameter, else "".
+
+    At the initial values, a gradient of 0 is no fault while another parameter has one.
+    """
+    unused = [name for name, reached in _reached(subject, noise=0.5) if not reached]
+    if unused:
+        return f"no gradient reaches {', '.join(unused)}: is it used, or detached?"
+    start = [reached for _, reached in _reached(subject, noise=0)]
+    if start and not any(start):
+        return "all parameters start with a gradient of 0: do they train?"
+    return ""
+
+
+def _reached(subject: Subject, noise: float) -> list[tuple[str, bool]]:
+    """Return parameters, and whether a gradient other than 0 reaches them."""
+    try:
+        with preserve_state():
+            scheme = subject.build(LENGTH, noise=noise)
+            named = [(n, p) for n, p in scheme.named_parameters() if p.requires_grad]
+            x = tokens(LENGTH, batch=1).requires_grad_()
+            out = Layer(scheme)(x, subject.positions(LENGTH)).square().sum()
+            inputs = [x, *(parameter for _, parameter in named)]
+            _, *found = torch.autograd.grad(out, inputs, allow_unused=True)
+    except Exception:  # of a scheme: a check names it
+        return []
+    reached = [gradient is not None and bool(gradient.any()) for gradient in found]
+    return [(name, got) for (name, _), got in zip(named, reached, strict=True)]

@@ -1,5 +1,6 @@
 """Checks of gradients and rounding: C15 to C17."""
 
+import re
 from typing import Any
 
 import torch
@@ -9,12 +10,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc_compare.attention import Session
 from posenc_compare.check.checks import ContractError, check, expect, expect_close
-from posenc_compare.check.harness import DIM, WIDTH, Layer, Subject, tokens
+from posenc_compare.check.harness import (
+    DIM,
+    HALVES,
+    WIDTH,
+    Layer,
+    Subject,
+    rounded_buffers,
+    tokens,
+)
 
 LAST_POSITION = 16_384  # positions; bfloat16 rounds many of them to the same number
-
-
-HALVES = (torch.bfloat16, torch.float16)
+NUMBER = re.compile(r"input (\d+)")  # by which gradcheck names an input
 
 
 class Narrow(TorchDispatchMode):
@@ -42,22 +49,34 @@ class Narrow(TorchDispatchMode):
 def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
     scheme = subject.build()
     layer, positions = Layer(scheme), subject.positions(length)
-    trained = [p for p in scheme.parameters() if p.requires_grad]
+    named = {f"`{n}`": p for n, p in scheme.named_parameters() if p.requires_grad}
     x = tokens(length, batch=1).requires_grad_()
+    inputs = {"the tokens": x, **named}
 
     def output(x: Tensor, *_: Tensor) -> Tensor:
         return layer(x, positions)
 
     hidden = _unregistered_tensors(scheme)
     expect(not hidden, "trained tensors in nn.Parameter or ParameterList", hidden)
+    found = torch.autograd.grad(output(x).sum(), [*inputs.values()], allow_unused=True)
+    gradients = dict(zip(inputs, found, strict=True))
+    for name, gradient in gradients.items():
+        right = gradient is None or bool(gradient.isfinite().all())
+        expect(right, f"a finite gradient of {name}", "NaN or infinity")
     try:
-        torch.autograd.gradcheck(output, (x, *trained), fast_mode=True)
-    except GradcheckError as error:  # the first line names the input; tables follow
-        first = str(error).partition("\n")[0].rstrip(",:")
+        torch.autograd.gradcheck(output, [*inputs.values()], fast_mode=True)
+    except GradcheckError as error:
+        place = NUMBER.search(str(error))
+        name = [*inputs][int(place[1])] if place else "an input"
         with Narrow(torch.float32) as rounded, torch.no_grad():
             output(x)
         why = "; a hook computes in float32 here, and may round" if rounded.seen else ""
-        raise ContractError(f"expected equal gradients, got {first}{why}") from error
+        if gradients.get(name) is None:
+            why = "; no gradient reaches it: is it detached, or kept from another pass?"
+        raise ContractError(
+            f"expected the gradient of {name} that finite differences have, got "
+            f"another{why}"
+        ) from error
 
 
 def _unregistered_tensors(scheme: nn.Module) -> list[str]:
@@ -107,12 +126,15 @@ def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
         [subject.positions(1, start=i, length=LAST_POSITION) for i in ids]
     )
     _expect_no_half_precision(layer, places)
+    why = rounded_buffers(half.scheme)
+    if not why and any(True for _ in half.scheme.parameters()):
+        why = " (call `.double()` on a parameter before you compute with it)"
     for pair in ([0, 1], [1, 2], [1, 3], [2, 3]):
         exact, session = (Session(one.scheme, places[pair]) for one in (layer, half))
         wanted = exact.embed(torch.zeros_like(x).double())
         got = session.embed(torch.zeros_like(x)).double()
         most = max(1.0, wanted.abs().max().item())
-        expect_close(got, wanted, 2.0**-8 * most, "code in bfloat16")
+        expect_close(got, wanted, 2.0**-8 * most, f"code in bfloat16{why}")
         q, k = (layer.heads(x, role) for role in range(2))
         got = session.logits(0, q, k, x=x)
         wanted = exact.logits(0, q.double(), k.double(), x=x.double())
@@ -120,11 +142,12 @@ def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
         size = q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()
         bound = 2.0**-6 * (size * layer.scheme.scale(DIM) + 1).item()
         offset = torch.tensor([ids[pair[0]] - ids[pair[1]]])
-        what = "logits in bfloat16"
+        what = f"logits in bfloat16{why}"
         bias, own = (one.scheme.offset_bias(offset) for one in (half, layer))
         if bias is not None and own is not None and bias.dtype in HALVES:
             if (bias.double() - own.double()).abs().max() > bound:
-                what += " (offset_bias is rounded; compute it from `offsets.double()`)"
+                what = "logits in bfloat16 (offset_bias is rounded; compute it from "
+                what += "`offsets.double()`)"
         expect_close(got.double(), wanted, bound, what)
 
 

@@ -116,6 +116,30 @@ class FaultySlopes(Scheme):
         return -slopes[:, None] * offsets.abs()
 
 
+@register("faulty_trained", family="bias", source="nobody 2026")
+class FaultyTrained(Scheme):
+    """Subtract a trained multiple of the distance, with one fault, as `what` says."""
+
+    def __init__(self, geometry: Geometry, *, what: str = "infinite") -> None:
+        super().__init__(geometry)
+        self.what = what
+        self.rate = nn.Parameter(torch.zeros(geometry.heads))
+        self.other = nn.Parameter(torch.zeros(geometry.heads))
+
+    def offset_bias(self, offsets: Tensor) -> Tensor:
+        rate, other = self.rate.double(), self.other.double()
+        distances = offsets.abs().double()
+        if self.what == "detached":
+            slope = rate.exp().detach() * other.exp()
+        elif self.what == "starts":
+            slope = rate * other
+        elif self.what == "unused":
+            slope = rate.exp()
+        else:
+            return -(rate.exp()[:, None] * distances).sqrt()  # infinite slope at 0
+        return -slope[:, None] * distances
+
+
 @register("faulty_process", family="bias", source="nobody 2026")
 class FaultyProcess(Alibi):
     """Change the process when it is built, or in every call."""
