@@ -27,8 +27,8 @@ UNEVEN = [0.1, 1.0, 0.2, 0.9, 0.15, 1.1]  # one sign, and a small t
 Made = list[dict[str, Any]]
 
 TESTED = (
-    "* p ≤ 0.05: step-down max-T test of all schemes against the baseline, adjusted "
-    "within a column, with at least 6 common seeds"
+    "* p ≤ 0.05: step-down max-T test against the baseline, adjusted for the schemes "
+    "shown in a column, with at least 6 common seeds"
 )
 
 

@@ -123,7 +123,7 @@ def baseline_tables(records: list[Record], baseline: str) -> list[Table]:
                     max(seeds),
                     (
                         f"{better} is better; * p ≤ {ALPHA:g}: step-down max-T test "
-                        f"of all schemes against the baseline, adjusted within a "
+                        f"against the baseline, adjusted for the schemes shown in a "
                         f"column, with at least {FEWEST} common seeds",
                         *[f"alike: the interval lies within ± {ALIKE}"] * alike,
                     ),

@@ -33,12 +33,12 @@ COLOURS = [
     *("#3c3c3c", "#591e71", "#8c0800", "#001c7f", "#12711c", "#a23582", "#006374"),
 ]
 # Of schemes that are not built in, from the palette bright of seaborn.
-OWN = ["#e8000b", "#8b2be2", "#023eff", "#f14cc1", "#1ac938", "#9f4800"]
+OWN = ["#e8000b", "#8b2be2", "#023eff", "#f14cc1", "#1ac938"]
 # Their numbers have no common factor, so that a turn of both has every pair once.
 DASHES: tuple[Any, ...] = ("", (3, 1.2), (1, 1), (5, 1.2, 1, 1.2), (7, 2.5), (1, 2.5))
 DASHES += ((4, 1, 1, 1, 1, 1), (2, 2), (6, 1, 2, 1), (9, 1, 1, 1))
 MARKERS = ("o", "s", "^", "D", "v", "X", "<", ">", "P")
-OWN_MARKERS = ("*", "d", "p", "h")  # of schemes that are not built in
+OWN_MARKERS = ("d", "p", "h")  # of schemes that are not built in
 FAINT, MIDDLE = "0.85", "0.45"  # greys
 FIRST = ("nope", "sinusoidal", "rope", "alibi", "learned", "t5_bias", "kerple_log")
 FIRST += ("integer", "binary", "shaw", "transformer_xl", "fire", "deberta")
