@@ -120,7 +120,7 @@ def test_a_model_with_a_scheme_is_causal_and_its_cache_exact(
 @pytest.mark.parametrize(
     ("name", "scheme", "cache"),
     [
-        *((m[0], "rope:base=700;layout=half", None) for m in MODELS),
+        *((m[0], "rope:base=700;fraction=0.5;layout=half", None) for m in MODELS),
         *(
             ("Llama", scheme, cache)
             for scheme in ("alibi", "path", "sinusoidal", "randomized")
@@ -339,6 +339,49 @@ def test_attention_that_takes_no_bias_is_refused(
         read(model, tokens())
 
 
+@pytest.mark.parametrize(
+    ("name", "more", "scheme", "said"),
+    [
+        ("Llama", {}, "rope", "rope leaves out layout, and the model rotates by rope:"),
+        (
+            "Llama",
+            {"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}},
+            "rope:layout=half",
+            "leaves out base, and",
+        ),
+        ("GPTNeoX", {}, "rope:layout=half", "leaves out fraction, and the model"),
+        (
+            "Gemma3",
+            {
+                "rope_parameters": {
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+                    "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+                }
+            },
+            "rope:base=1e6;layout=half",
+            "is one rotation, and the model rotates by ",
+        ),
+    ],
+)
+def test_a_rotation_unlike_that_of_the_model_is_warned_of(
+    name: str, more: dict[str, Any], scheme: str, said: str
+) -> None:
+    model = model_of(name, {**SIZES_OF[name], **more})
+    with pytest.warns(UserWarning, match=said):
+        hf.apply(model, scheme).remove()
+
+
+def test_a_scaling_counts_from_the_length_that_was_trained() -> None:
+    rope = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}
+    rope["original_max_position_embeddings"] = 64
+    more = {"rope_parameters": rope, "max_position_embeddings": 256}
+    model = model_of("Llama", {**GROUPED, **more})
+    own = read(model, tokens())
+    with hf.apply(model, "rope:factor=4;layout=half;scaling=yarn") as applied:
+        alike(read(model, tokens()), own)
+        assert "original=64" in applied.report()["scheme"]
+
+
 def test_one_scheme_at_a_time(llama: Any) -> None:
     applied = hf.apply(llama, "alibi")
     other = transformers.LlamaForCausalLM(llama.config)
@@ -347,7 +390,7 @@ def test_one_scheme_at_a_time(llama: Any) -> None:
         (other, r"copy.deepcopy\(config\) would work"),
     ):
         with pytest.raises(ConfigError, match=fault):
-            hf.apply(model, "rope")
+            hf.apply(model, "alibi")
     applied.remove()
     applied.remove()
     for model in (llama, other):

@@ -21,7 +21,7 @@ from transformers.models.xlnet.modeling_xlnet import XLNetModel  # noqa: E402
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
-from posenc_compare.hf.apply import PROVED  # noqa: E402
+from posenc_compare.hf.proof import PROVED  # noqa: E402
 from posenc_compare.hf.rotary import one_rope  # noqa: E402
 from posenc_compare.variants import parse_variants  # noqa: E402
 

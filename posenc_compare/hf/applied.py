@@ -24,7 +24,7 @@ from transformers.masking_utils import AttentionMaskInterface
 
 from posenc_compare.attention.layer import Step
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf.candidates import geometry_of
+from posenc_compare.hf.candidates import geometry_of, with_original
 from posenc_compare.hf.layers import (
     GIVEN,
     LAYER,
@@ -91,12 +91,16 @@ class Applied:
             chosen = rotating_layers(model)
         self.places, self._every = _chosen(places, chosen), places
         check_interface(model, self.places)
+        if isinstance(scheme, str):
+            scheme = labelled(scheme)
+        if isinstance(scheme, Variant):
+            scheme = with_original(scheme, model.config.get_text_config())
         made = _made(scheme, model, self.places, length)
         if layers is None and made[0].acts_at("embed"):  # which all layers see
             self.places = list(places)
             made = _made(scheme, model, self.places, length)
         self.schemes = made  # of the chosen layers, in their order
-        self.label = scheme if isinstance(scheme, str) else scheme.label or scheme.name
+        self.label = scheme.label or scheme.name
         self._check_schemes()
         self.before: str = model.config._attn_implementation or "eager"
         model.set_attn_implementation(NAME)
@@ -401,7 +405,7 @@ def _chosen(places: Sequence[Place], layers: Iterable[int] | None) -> list[Place
 
 
 def _made(
-    scheme: str | Variant | Scheme,
+    scheme: Variant | Scheme,
     model: PreTrainedModel,
     places: Sequence[Place],
     length: int | None,
@@ -415,7 +419,6 @@ def _made(
             )
         made = [scheme] * len(places)
     else:
-        variant = labelled(scheme) if isinstance(scheme, str) else scheme
         try:
             geometry = geometry_of(model.config.get_text_config(), length)
         except RuntimeError as error:  # a size that differs by layer
@@ -423,11 +426,11 @@ def _made(
                 f"{type(model).__name__}: must have heads of one size in all layers, "
                 f"got a configuration with several; {WOULD_WORK}"
             ) from error
-        first: Scheme = variant.build(geometry)
+        first: Scheme = scheme.build(geometry)
         made = [first] * len(places)
         if first.facts.per_layer:
             sizes = [replace(geometry, layer=place.layer) for place in places]
-            made = [variant.build(size) for size in sizes]
+            made = [scheme.build(size) for size in sizes]
     for one, place in zip(reversed(made), reversed(places), strict=True):
         one.to(device_of(place.attention)).train(model.training)
     return made

@@ -6,25 +6,29 @@ once.
 """
 
 import copy
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from posenc_compare.hf.applied import Applied
-from posenc_compare.hf.measure import meet
+from posenc_compare.hf.candidates import config_length, length_limits
+from posenc_compare.hf.described import Described
+from posenc_compare.hf.measure import meet, rotations
 from posenc_compare.hf.places import CONVERTED, WOULD_WORK, UnsupportedModelError
-from posenc_compare.hf.readings import outputs
+from posenc_compare.hf.proof import PROVED, logits_of, moved, random_tokens
+from posenc_compare.hf.rotary import rotary_rows
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.schemes.shared.rotation import Rotation
+from posenc_compare.variants import labelled, option_types
 
-TOKENS = 24
 SINES = "must give its layers cosines before sines, and gives sines first"
-PROVED = 1e-4  # of logits, in parts of the largest; a wrong frequency moves them 1e-2
 PLAIN = ("eager", "sdpa")  # attention that a model on the CPU can have
 
+_OWN: dict[str, list[Described]] = {}  # rotations, by configuration
 _KNOWN: dict[tuple[Any, ...], str] = {}  # what is wrong, by class and configuration
 
 
@@ -49,7 +53,9 @@ def apply(
             or pretrained.
         scheme: a label such as `alibi` or `rope:base=500000`, a variant, or a scheme
             that was built for the model's sizes. Options that are left out have the
-            defaults of the scheme; `hf describe` prints those of the model.
+            defaults of the scheme, but a scaling counts from the length that the
+            configuration states as trained. A warning names those in which the own
+            rotation of the model differs.
         layers: numbers of the layers that get the scheme; None: those that rotate
             queries and keys, or all if none does or `keep_rotary`. The others stay as
             they are.
@@ -86,44 +92,51 @@ def apply(
     if fault := _fault(model, chosen, made.before, keep_rotary):
         made.remove()
         raise UnsupportedModelError(f"{type(model).__name__}: {fault}; {WOULD_WORK}")
+    by_label = not isinstance(scheme, Scheme)
+    if by_label and not keep_rotary and isinstance(made.schemes[0], Rotation):
+        _warn(model, labelled(made.label), chosen)
     return made
 
 
-def proof(
-    model: PreTrainedModel,
-    scheme: str | Variant | Scheme,
-    layers: Iterable[int] | None = None,
-    ids: Tensor | None = None,
-    *,
-    alone: bool = True,
-) -> dict[int | str, float]:
-    """Return how far a scheme moves the logits of a model, layer by layer.
+def _warn(model: Any, given: Variant, layers: tuple[int, ...] | None) -> None:
+    """Warn if a rotation leaves out options that the model's own rotation has."""
+    own = [
+        row.variant
+        for row in _rotations(model.config)
+        if row.variant and row.variant.name == given.name
+        if layers is None or not {*layers}.isdisjoint(row.numbers)
+    ]
+    known = option_types(given.name)
+    left = {
+        name
+        for one in own
+        for name in one.options.keys() - given.options.keys()
+        if one.options[name] != known[name][1]
+    }
+    if getattr(model.config, CONVERTED, ""):  # whose layout is checked before
+        left.discard("layout")
+    labels = [*dict.fromkeys(one.label for one in own)]
+    if left or len(labels) > 1:
+        what = f"leaves out {', '.join(sorted(left))}" if left else "is one rotation"
+        warnings.warn(
+            f"{given.label} {what}, and the model rotates by {' and '.join(labels)}; "
+            f"`hf describe` prints its layers",
+            stacklevel=3,
+        )
 
-    Args:
-        model: in evaluation mode.
-        scheme: the scheme that its rotary positions are said to be.
-        layers: numbers of layers that have it; None: all with rotary positions.
-        ids: `(batch, seq)` tokens; None: random ones.
-        alone: whether each layer is tried alone too.
 
-    Returns:
-        The largest difference of logits, relative to the largest logit: for each layer
-        that alone has the scheme, by its number, and for all of them as `all`.
-
-    Raises:
-        UnsupportedModelError: if the model leaves the scheme no place to act.
-        ConfigError: if the scheme or a layer cannot be used.
-    """
-    ids = _tokens(model) if ids is None else ids.to(model.device)
-    with torch.inference_mode():
-        own, found = _read(model, ids), dict[int | str, float]()
-        with Applied(model, scheme, layers) as applied:
-            served = [place.layer for place in applied.places]
-            found["all"] = _off(_read(model, ids), own)
-        for layer in served if alone else ():
-            with Applied(model, scheme, [layer]):
-                found[layer] = _off(_read(model, ids), own)
-    return found
+def _rotations(config: Any) -> list[Described]:
+    """Return the rotations of a configuration, measured once."""
+    plain = copy.deepcopy(config)
+    plain._attn_implementation = None
+    key = plain.to_json_string(use_diff=False)
+    if key not in _OWN:
+        try:
+            length = min([*length_limits(plain), config_length(plain)])
+            _OWN[key] = rotary_rows(rotations(tiny(plain), length), plain, length)
+        except Exception:  # of a model that cannot be described
+            _OWN[key] = []
+    return _OWN[key]
 
 
 def _fault(
@@ -154,11 +167,11 @@ def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
     With its rotary positions kept they are the same. In their place they are those of
     the model by itself, where all tokens are at position 0.
     """
-    ids = _tokens(small)
+    ids = random_tokens(small)
     seen = {"attention_mask": torch.ones_like(ids)}
-    own = _read(small, ids, **seen)
+    own = logits_of(small, ids, **seen)
     with Applied(small, "nope", layers, keep_rotary=True):
-        off = _off(_read(small, ids, **seen), own)
+        off = moved(logits_of(small, ids, **seen), own)
     if not off <= PROVED:
         return (
             f"must have the same logits through this attention as by itself, got a "
@@ -170,28 +183,12 @@ def _difference(small: Any, layers: tuple[int, ...] | None, keep: bool) -> str:
     neutral = all((cos == 1).all() and (sin == 0).all() for cos, sin in tables)
     if keep or layers is not None or not neutral:
         return ""
-    own = _read(small, ids, position_ids=torch.zeros_like(ids), **seen)
+    own = logits_of(small, ids, position_ids=torch.zeros_like(ids), **seen)
     with Applied(small, "nope", layers):
-        off = _off(_read(small, ids, **seen), own)
+        off = moved(logits_of(small, ids, **seen), own)
     if not off <= PROVED:
         return (
             f"must take positions from its rotary tables alone, got a small one of its "
             f"class whose logits still depend on them, by {off:.0e} of the largest"
         )
     return ""
-
-
-def _tokens(model: PreTrainedModel) -> Tensor:
-    """Return two random texts for a model, `(2, token)`."""
-    draw = torch.Generator().manual_seed(2)
-    count = model.config.get_text_config().vocab_size
-    ids = torch.randint(min(2, count - 1), count, (2, TOKENS), generator=draw)
-    return ids.to(model.device)
-
-
-def _read(model: Any, ids: Tensor, **more: Tensor) -> Tensor:
-    return outputs(model(input_ids=ids, use_cache=False, **more)).double()
-
-
-def _off(logits: Tensor, own: Tensor) -> float:
-    return float((logits - own).abs().max() / own.abs().max().clamp(min=1e-30))

@@ -12,6 +12,7 @@ import torch
 from posenc_compare.hf.measure import EXACT, Rotation
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.schemes.shared.rotation import Rotation as Rotating
+from posenc_compare.schemes.shared.scaling import OPTIONS
 
 # By type in transformers: the options of our rule, and the parameters that fill them.
 FACTOR = {"factor": "factor"}
@@ -58,6 +59,21 @@ def stated(config: Any) -> list[dict[str, Any]]:
     given = getattr(config, "rope_parameters", None) or {}
     kinds = [one for one in given.values() if isinstance(one, dict)]
     return kinds or ([given] if given else [])
+
+
+def with_original(variant: Variant, config: Any) -> Variant:
+    """Return a variant whose scaling counts from the length that was trained.
+
+    A configuration may state that beside its maximum, which is then longer.
+    """
+    rule = str(variant.options.get("scaling"))
+    if "original" in variant.options or "original" not in OPTIONS.get(rule, ()):
+        return variant
+    lengths = [one.get("original_max_position_embeddings") for one in stated(config)]
+    known = {length for length in lengths if length}
+    if len(known) != 1:
+        return variant
+    return Variant(variant.name, {**variant.options, "original": int(known.pop())})
 
 
 def limit_of(given: dict[str, Any], config: Any) -> int:

@@ -19,9 +19,10 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from posenc_compare.errors import ConfigError, CorpusError
-from posenc_compare.hf.apply import apply, proof
+from posenc_compare.hf.apply import apply
 from posenc_compare.hf.candidates import geometry_of
 from posenc_compare.hf.checkpoint import sha256_of
+from posenc_compare.hf.proof import proof
 from posenc_compare.hf.rules import rules_for
 from posenc_compare.measures.measure import (
     ByCase,

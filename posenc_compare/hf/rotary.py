@@ -16,7 +16,6 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedConfig
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf.apply import PROVED, proof
 from posenc_compare.hf.candidates import (
     candidates,
     config_length,
@@ -35,6 +34,7 @@ from posenc_compare.hf.measure import (
     rotations,
 )
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError, check_converted
+from posenc_compare.hf.proof import PROVED, proof
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.variants import Variant
 
