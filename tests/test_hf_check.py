@@ -2,7 +2,9 @@
 
 import copy
 import functools
+import inspect
 import json
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -799,6 +801,45 @@ def test_what_a_port_does_not_take_is_named() -> None:
     assert found["padded"].reason == "takes no attention_mask"
     assert found["offset"].reason == "takes no position_ids"
     assert "other weights than LlamaForCausalLM" in found["transformers"].reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "wrong"),
+    [
+        (
+            "Bert",
+            "self.position_embeddings(position_ids)",
+            "self.position_embeddings((position_ids + 2) % 64)",
+        ),
+        (
+            "ModernBert",
+            "position_embeddings[encoder_layer.attention_type]",
+            "position_embeddings['full_attention']",
+        ),
+        (
+            "Llama",
+            "(q * cos) + (rotate_half(q) * sin)",
+            "(q * cos) - (rotate_half(q) * sin)",
+        ),
+    ],
+)
+def test_a_port_without_a_head_is_compared_with_its_class(
+    kind: str, line: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stock = getattr(transformers, f"{kind}Model")
+    text = inspect.getsource(sys.modules[stock.__module__])
+    assert line in text
+    sizes = {"max_position_embeddings": 64, "pad_token_id": 0}
+    config = getattr(transformers, f"{kind}Config")(**{**WIDER, **sizes})
+    for change in (line, wrong):
+        module: Any = ModuleType("port_of_a_model")
+        module.__package__ = stock.__module__.rpartition(".")[0]
+        module.__file__ = sys.modules[stock.__module__].__file__
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        exec(text.replace(line, change), vars(module))
+        made = vars(module)[f"{kind}Model"](copy.deepcopy(config))
+        found = states(drawn(made, torch.float32))
+        assert found["transformers"] == ("passed" if change == line else "failed")
 
 
 def test_a_check_leaves_a_model_as_it_was() -> None:

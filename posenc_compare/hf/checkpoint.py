@@ -154,7 +154,8 @@ def load(place: Path, config: Any) -> tuple[Any, list[str]]:
     `place` is a folder or a GGUF file.
     """
     stated = (config.architectures or [""])[0]
-    own = getattr(transformers, stated, None) if stated.endswith(HEADS) else None
+    named = stated.endswith((*HEADS, "Model"))
+    own = getattr(transformers, stated, None) if named else None
     kind: Any = own or (AutoModelForCausalLM if type(config) in CAUSAL else AutoModel)
     before = logging.get_verbosity()
     logging.set_verbosity_error()  # its report of weights

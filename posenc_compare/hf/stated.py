@@ -13,8 +13,11 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
+from transformers import MODEL_FOR_MASKED_LM_MAPPING as MASKED
+from transformers import MODEL_MAPPING as MODELS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from posenc_compare.hf.candidates import config_length, length_limits, stated
@@ -159,15 +162,20 @@ def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
 
 
 def kind_of(model: Any) -> Any:
-    """Return the class of transformers that a model is of, or None."""
+    """Return the class of transformers that a model is of, or None.
+
+    That of a port is the one of its name, or else one that its configuration has.
+    """
+    config, kinds = type(model.config), type(model).__mro__
+    found: list[Any] = [k for k in kinds if k.__module__.startswith(STOCK)]
+    named = [getattr(transformers, kind.__name__, None) for kind in kinds]
+    found += [one for one in named if getattr(one, "config_class", None) is config]
+    with_head = getattr(model, "get_output_embeddings", lambda: True)() is not None
+    mappings = (CAUSAL, MASKED) if with_head else (MODELS,)
+    found += [one.get(config, None) for one in mappings]
     abstract = torch.nn.Module.forward
-    kinds = [
-        kind
-        for kind in type(model).__mro__
-        if kind.__module__.startswith(STOCK) and kind.forward is not abstract
-    ]
-    kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
-    return kind and as_released(kind)
+    found = [k for k in found if k and getattr(k, "forward", abstract) is not abstract]
+    return as_released(found[0]) if found else None
 
 
 def as_released(kind: type) -> type:
