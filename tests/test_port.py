@@ -1,6 +1,7 @@
 """Planted faults in a rotation that was written from its formula."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -71,6 +72,22 @@ def test_a_right_port_has_no_fault() -> None:
         (Port(positions=torch.bfloat16), "are positions or angles rounded"),
         (Port(frequencies=torch.bfloat16), "frequencies that are off by up to 3."),
         (Port(tables=torch.bfloat16), "half precision"),
+        (Port(base=10_100), "has frequencies of base 10100, and the scheme of 10000"),
+        (
+            lambda x, positions: Port()(x, 0 * positions + 3),
+            "rotates positions 0 and 1 alike",
+        ),
+        (
+            lambda x, positions: torch.cat([Port()(x[:, :1], positions), x[:, 1:]], 1),
+            "rotates the heads differently",
+        ),
+        (lambda x, positions: Port()(x / x.norm(dim=-1, keepdim=True), positions), ""),
+        (
+            lambda x, positions: Port(positions=x.dtype, frequencies=x.dtype)(
+                x, positions
+            ),
+            "rotates queries in bfloat16 otherwise, first at position",
+        ),
         (lambda x, positions: x, "rotates 0 pairs of channels, and the scheme 32"),
         (lambda x, positions: x.roll(1, -1) + x, "mixes more than two channels"),
         (lambda x, positions: x / (positions != 2)[:, None], "NaN or infinity at pos"),
@@ -99,7 +116,7 @@ def test_faults_beside_each_other_are_all_named() -> None:
             Port(),
             "and the scheme of no single base",
         ),
-        (SCHEME, Port(base=1e4, step=1.001), "off by up to 1.0e-03"),
+        (SCHEME, Port(base=1e4, step=1.001), "rotates with 1.001 times the freq"),
     ],
 )
 def test_faults_against_other_schemes(scheme: str, port: Port, fault: str) -> None:
@@ -131,6 +148,14 @@ def test_other_schemes_are_refused(scheme: str, message: str) -> None:
         rotation_faults(Port(), scheme, head_dim=WIDTH)
 
 
-def test_another_shape_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"rotate must return \(64, 1, .*, got \(1, "):
-        rotation_faults(lambda x, positions: x[0], SCHEME, head_dim=WIDTH)
+@pytest.mark.parametrize(
+    ("port", "message"),
+    [
+        (lambda x, positions: x[0], r"rotate must return \(64, 2, .*, got \(2, "),
+        (lambda x, positions: None, r"rotate must return \(64, 2, .*, got NoneType"),
+        (lambda x, positions: x @ x[0, 0], "must take .* and raised RuntimeError: "),
+    ],
+)
+def test_what_a_port_must_take_and_return(port: Any, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        rotation_faults(port, SCHEME, head_dim=WIDTH)

@@ -12,10 +12,14 @@ from posenc_compare.schemes.scheme import Geometry, Scheme, check_axes
 from posenc_compare.validate import check_whole
 from posenc_compare.variants import labelled
 
+LENGTH = 4096  # positions that are compared at least
+HEADS = 2
 EXACT = 1e-5  # of a factor or a frequency, relative
+FIT = 1e-4  # of a frequency to a base, relative
 ROUNDED = 1e-2  # of a frequency in bfloat16, relative
 MOST = 1 << 24  # channels, and positions
 SLACK = 1e-3  # radians of an angle; float32 adds one for 2**22 positions
+HALF = 2**-5  # of a unit vector that is rotated in bfloat16, at most
 NOISE = 2**-20  # radians of an angle in float32 below pi, and some more
 NONE = torch.empty(0)
 Rotate = Callable[[Tensor, Tensor], Tensor]
@@ -38,27 +42,29 @@ class _Rotation:
 
 
 def rotation_faults(
-    rotate: Rotate, scheme: str | Scheme, *, head_dim: int, length: int = 4096
+    rotate: Rotate, scheme: str | Scheme, *, head_dim: int, length: int | None = None
 ) -> list[str]:
     """Return how a rotation of queries or keys differs from a scheme, in words.
 
-    Unit vectors are rotated at positions from 0 to `length - 1`. Compared are the
-    layout of pairs, the factor of the norm, the direction, the rotation of position 0,
-    the frequencies, and the angles of far positions.
+    Unit vectors are rotated in two heads at positions from 0 to `length - 1`, in
+    float32, and once more in bfloat16. Compared are the layout of pairs, the factor of
+    the norm, the direction, the rotation of position 0, the frequencies, and the angles
+    of far positions.
 
     Args:
-        rotate: takes `(batch, heads, seq, head_dim)` float32 and positions `(seq,)`
-            int64, and returns what it rotates in the same shape.
+        rotate: takes `(batch, heads, seq, head_dim)` in float32 or bfloat16 and
+            positions `(seq,)` int64, and returns what it rotates in the same shape.
         scheme: a label such as `rope:base=500000;layout=half`, or a scheme that rotates
             pairs of channels.
         head_dim: channels of a head.
-        length: positions that are compared.
+        length: positions that are compared; None: 4096, or those that the scheme is
+            scaled for, if these are more.
 
     Returns:
         A phrase for each fault, such as `rotates backwards`; empty if there is none.
 
     Raises:
-        ShapeError: if `rotate` returns another shape.
+        ShapeError: if `rotate` raises an error, or returns another shape.
         ConfigError: if the scheme does not rotate pairs of channels.
 
     Example:
@@ -68,12 +74,17 @@ def rotation_faults(
         []
     """
     check_whole("head_dim", head_dim, 2, MOST)
-    check_whole("length", length, 2, MOST)
-    sizes = Geometry(head_dim, heads=1, head_dim=head_dim, length=length)
+    sizes = Geometry(head_dim, heads=1, head_dim=head_dim, length=LENGTH)
     known = labelled(scheme).build(sizes) if isinstance(scheme, str) else scheme
     check_axes(known)
+    if length is None:
+        scaling = getattr(known, "scaling", None)
+        scaled = scaling.factor * (scaling.original or LENGTH) if scaling else 0
+        length = max(LENGTH, round(scaled))
+    check_whole("length", length, 2, MOST)
     spread = {round(length ** (i / 48)) for i in range(49)}
-    positions = torch.tensor(sorted({0, 1, *(p for p in spread if p < length)}))
+    places = sorted({0, 1, length - 1, *(p for p in spread if p < length)})
+    positions = torch.tensor(places)
     with torch.no_grad():
         wanted = _measured(lambda x, p: known.query(x.double(), p), head_dim, positions)
         own = _measured(rotate, head_dim, positions)
@@ -82,28 +93,61 @@ def rotation_faults(
             f"scheme must rotate pairs of channels, got {known.name}; rope would work"
         )
     faults = [*_faults(own, wanted, positions)]
+    return faults or [*_elsewhere(own, wanted, rotate, positions)]
+
+
+def _elsewhere(
+    own: _Rotation, wanted: _Rotation, rotate: Rotate, positions: Tensor
+) -> Iterator[str]:
+    """Yield how rotations of the same angles differ: in other channels, in bfloat16."""
     off = (own.images - wanted.images).abs() - positions[:, None, None] / 2**22
-    for place, _, channel in (off > SLACK).nonzero()[:1].tolist() if not faults else ():
-        faults.append(
+    for place, _, channel in (off > SLACK).nonzero()[:1].tolist():
+        yield (
             f"changes channel {channel} otherwise than the scheme, first at position "
             f"{int(positions[place])}"
         )
-    return faults
-
-
-def _measured(rotate: Rotate, head_dim: int, positions: Tensor) -> _Rotation:
-    """Return what a function does to unit vectors at some positions."""
-    x = torch.eye(head_dim)[:, None, None].repeat(1, 1, len(positions), 1)
-    got = rotate(x, positions)
-    if got.shape != x.shape:
-        raise ShapeError(
-            f"rotate must return {tuple(x.shape)}, got {tuple(got.shape)}; a batch of "
-            f"{head_dim} unit vectors in one head, at {len(positions)} positions"
+        return
+    try:
+        with torch.no_grad():
+            half = _measured(rotate, own.images.shape[-1], positions, torch.bfloat16)
+    except ShapeError:  # it does not take bfloat16
+        return
+    off = (half.images - own.images).abs().amax(dim=(1, 2))
+    for place in (off > HALF).nonzero()[:1, 0].tolist():
+        yield (
+            f"rotates queries in bfloat16 otherwise, first at position "
+            f"{int(positions[place])}: are angles computed in their dtype?"
         )
-    images = got.double()[:, 0].transpose(0, 1)
+
+
+def _measured(
+    rotate: Rotate,
+    head_dim: int,
+    positions: Tensor,
+    dtype: torch.dtype = torch.float32,
+) -> _Rotation:
+    """Return what a function does to unit vectors at some positions."""
+    x = 2 * torch.eye(head_dim, dtype=dtype)[:, None, None]  # a norm would make it 1
+    x = x.repeat(1, HEADS, len(positions), 1)
+    try:
+        got = rotate(x, positions)
+    except Exception as error:
+        raise ShapeError(
+            f"rotate must take {tuple(x.shape)} and positions ({len(positions)},), and "
+            f"raised {type(error).__name__}: {str(error)[:120]}"
+        ) from error
+    if not isinstance(got, Tensor) or got.shape != x.shape:
+        found = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
+        raise ShapeError(
+            f"rotate must return {tuple(x.shape)}, got {found}: a batch of {head_dim} "
+            f"unit vectors in {HEADS} heads, at {len(positions)} positions"
+        )
+    images, others = (one.transpose(0, 1) for one in (got.double() / 2).unbind(dim=1))
     for place in (~images.isfinite().all(dim=(1, 2))).nonzero()[:1, 0].tolist():
         fault = f"returns NaN or infinity at position {int(positions[place])}"
         return _Rotation(images, fault=fault)
+    if not torch.equal(images, others):
+        return _Rotation(images, fault="rotates the heads differently")
     most = images.abs().amax(dim=0)
     pairs = [(i, j) for i, j in (most + most.T).triu(1).nonzero().tolist()]
     channels = [channel for pair in pairs for channel in pair]
@@ -145,6 +189,9 @@ def _faults(own: _Rotation, wanted: _Rotation, positions: Tensor) -> Iterator[st
     if not math.isclose(own.factor, wanted.factor, rel_tol=SLACK):
         yield f"multiplies by {own.factor:.4g}, and the scheme by {wanted.factor:.4g}"
     angles, found, known = own.angles, own.frequencies, wanted.frequencies
+    if float(found.abs().max()) < NOISE:
+        yield "rotates positions 0 and 1 alike"
+        return
     if (found[0] < 0) != (known[0] < 0):
         yield "rotates backwards: by minus the angle of the scheme"
         angles, found = -angles, -found
@@ -173,23 +220,23 @@ def _frequencies(own: Tensor, wanted: Tensor, pairs: Sequence[tuple[int, int]]) 
     off = ((own - wanted).abs() - NOISE).clamp(0) / wanted.abs()
     if float(off.max()) < EXACT:
         return ""
-    if float(off.max()) < ROUNDED:
-        return (
-            f"rotates with frequencies that are off by up to {off.max():.1e}, as those "
-            f"of half precision are"
-        )
     if float((ratio / ratio[0] - 1).abs().max()) < EXACT:
         return f"rotates with {ratio[0]:.4g} times the frequencies of the scheme"
     count = len(own)
     bases = [float(f[-1] / f[0]) ** (-count / (count - 1)) for f in (own, wanted)]
     powers = torch.arange(count) / count
     fits = [
-        bool((f / f[0] * base**powers - 1).abs().max() < SLACK)
+        bool((f / f[0] * base**powers - 1).abs().max() < FIT)
         for f, base in zip((own, wanted), bases, strict=True)
     ]
     if fits[0]:
         other = f"{bases[1]:.6g}" if fits[1] else "no single base"
         return f"has frequencies of base {bases[0]:.6g}, and the scheme of {other}"
+    if float(off.max()) < ROUNDED:
+        return (
+            f"rotates with frequencies that are off by up to {off.max():.1e}, as those "
+            f"of half precision are"
+        )
     differing = (off > ROUNDED).nonzero()[:, 0].tolist()
     first = differing[0]
     return (
