@@ -175,15 +175,16 @@ def recommend(
     ]
     if rule and choice["rope_parameters"] is None:
         body.append(["rope_parameters", "none found that this model reads"])
+    note = say if format in NUMBERS else tell
     for line in another:
-        (say if format in NUMBERS else tell)(line)
+        note(line)
     show(f"{Path(model).resolve().name}, {aim.title}", ["", "value"], body, format)
     _print_evidence(found, format)
     for line in found.reasons:
-        say(line)
+        note(line)
     if not rule:
         _show_scalings("what to set for each rule", aim, format)
-        say(PRIOR)
+        note(PRIOR)
 
 
 def _choice(aim: "Target", rule: str, verdict: str) -> dict[str, Any]:
@@ -383,7 +384,9 @@ def check(
     show(f"positions of {model}, rows of {count} tokens", [*rows[0]], body, format)
     counts = Counter(one.state for one in found)
     states = ", ".join(f"{counts[s]} {s}" for s in ("passed", "failed", "n/a"))
-    say(f"{len(found)} checks: {states}")
+    theirs = sum(one.state == "n/a" and one.largest is not None for one in found)
+    more = f"; in {theirs} of these, the class of transformers differs, too"
+    say(f"{len(found)} checks: {states}{more if theirs else ''}")
     return int(counts["failed"] > 0)
 
 

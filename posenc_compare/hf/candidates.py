@@ -61,6 +61,21 @@ def stated(config: Any) -> list[dict[str, Any]]:
     return kinds or ([given] if given else [])
 
 
+def unscaled_length(config: Any) -> str:
+    """Return that a scaling counts from the maximum of a model, or nothing.
+
+    transformers takes the maximum for a trained length that is not stated.
+    """
+    text = getattr(config, "text_config", config)
+    most = getattr(text, "max_position_embeddings", None)
+    for given in stated(text):
+        _, names = RULES.get(given.get("rope_type", ""), ("", {}))
+        name = names.get("original", "")
+        if most and given.get(name) == most and given.get("factor", 1) != 1:
+            return f"its scaling counts from its maximum, {most}: is {name} missing?"
+    return ""
+
+
 def with_original(variant: Variant, config: Any) -> Variant:
     """Return a variant whose scaling counts from the length that was trained.
 

@@ -17,6 +17,7 @@ from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.axes import by_axis
+from posenc_compare.hf.candidates import unscaled_length
 from posenc_compare.hf.codes import codes_in
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.equal import attends, biases_in, convolutions_in, placed_in
@@ -60,6 +61,8 @@ def describe(config: PreTrainedConfig) -> list[Described]:
         )
     with torch.random.fork_rng(devices=[]):  # models are drawn
         rows = _of_all_parts(config)
+    if note := unscaled_length(config):
+        rows = [r.with_note(note) if r.kind == "rotary" else r for r in rows]
     if layout := getattr(config, CONVERTED, ""):
         note = f"weights are for layout={layout}, converted by `hf convert`"
         rows = [replace(one, note=note).with_note(one.note) for one in rows]

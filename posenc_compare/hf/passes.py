@@ -175,7 +175,7 @@ class Pass:
         if differs.any():
             raise UnsupportedModelError(
                 "mask must be causal, with a window, padding or packed documents at "
-                "the most, got another"
+                "the most, got another; packed documents need use_cache=False"
             )
 
 
