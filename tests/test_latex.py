@@ -17,7 +17,7 @@ def parse(text: str) -> list[list[list[str]]]:
     """Return the rows of each tabular; every row must fill all its columns."""
     found = []
     for kinds, inside in re.findall(
-        r"\\begin\{tabular\}\{(l+)\}\n(.*?)\\end\{tabular\}", text, re.DOTALL
+        r"\\begin\{tabular\}\{(l[lr]*)\}\n(.*?)\\end\{tabular\}", text, re.DOTALL
     ):
         first, *lines, last = inside.splitlines()
         assert (first, lines.pop(1), last) == (r"\toprule", r"\midrule", r"\bottomrule")
@@ -59,8 +59,10 @@ def test_cells_have_real_signs_and_are_escaped(cell: Cell | str, text: str) -> N
 )
 def test_half_widths_of_a_paper_are_rounded(width: float, text: str) -> None:
     rows: list[list[str | Cell]] = [["a", Cell(1.077, width, 3)]]
-    (found,) = parse(as_latex([Table("bits", ["scheme", "x"], rows, 3)], "column"))
+    text_of = as_latex([Table("bits", ["scheme", "x"], rows, 3)], "column")
+    (found,) = parse(text_of)
     assert found[1] == ["a", text]
+    assert r"\begin{tabular}{lr}" in text_of  # numbers are aligned on the right
 
 
 def test_a_caption_is_the_title_and_lines_stand_beneath() -> None:
@@ -94,7 +96,7 @@ def test_a_table_fits_a_column_or_a_page(size: str, room: int) -> None:
     assert sum(len(part[1]) - 1 for part in parts) == 12
     for (first, *heads), (label, *cells) in parts:
         assert (first, label) == ("scheme", r"transformer\_xl")
-        assert all(one.startswith(r"\shortstack[l]{") for one in heads)
+        assert all(one.startswith(r"\shortstack[r]{") for one in heads)
         texts = ["transformer_xl", *(one.replace(r"$\pm$", "±") for one in cells)]
         assert sum(len(one) + 1 for one in texts) <= room
 

@@ -76,17 +76,24 @@ def _tabular(table: Table, size: str) -> str:
     rows = [[latex(_text(one, table.seeds, size)) for one in row] for row in table.rows]
     for i, j in table.best:
         rows[i][j] = rf"\textbf{{{rows[i][j]}}}"
-    heads = [*map(_heading, table.head)]
+    columns = zip(table.head, zip(*table.rows, strict=True), strict=True)
+    sides = "".join("r" if _of_numbers(*one) else "l" for one in columns)
+    heads = [_heading(text, side) for text, side in zip(table.head, sides, strict=True)]
     style = pd.DataFrame(rows, columns=range(len(heads)), dtype=object).style
     style.hide(axis="index").format_index(heads.__getitem__, axis=1)
-    return style.to_latex(column_format="l" * len(heads), hrules=True)
+    return style.to_latex(column_format=sides, hrules=True)
 
 
-def _heading(text: str) -> str:
+def _of_numbers(name: str, cells: Sequence[str | Cell]) -> bool:
+    """Return whether a column has numbers, which are aligned on the right."""
+    return name.startswith(P.strip()) or any(isinstance(cell, Cell) for cell in cells)
+
+
+def _heading(text: str, side: str) -> str:
     """Return a heading, whose lines stand one below another."""
     lines = [*map(latex, text.split("\n"))]
     stacked = r" \\ ".join(lines)
-    return rf"\shortstack[l]{{{stacked}}}" if len(lines) > 1 else stacked
+    return rf"\shortstack[{side}]{{{stacked}}}" if len(lines) > 1 else stacked
 
 
 def latex(text: str) -> str:

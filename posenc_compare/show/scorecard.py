@@ -309,7 +309,7 @@ def _card(name: str, found: Found, first: Mean | None, last: Mean | None) -> Car
     change, verdict = _change(first, last)
     text = ""
     if change is not None:
-        text = f"{change.mean:+.2f}"
+        text = f"{change.mean:+z.2f}"
         text += "" if math.isnan(change.half_width) else f"±{change.half_width:.2f}"
     if not (first or last) and (none := found.get(("extrapolation", "", ""))):
         ran = any(f"{status}: " in none[0].note for status in ("failed", "lost"))
