@@ -18,6 +18,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES
 from posenc_compare.run.comparison import plan_comparison
 from posenc_compare.run.scheduler import Event, Scheduler
+from posenc_compare.show.plots.paper import COLUMN
 from posenc_compare.show.results import Results
 
 SMALL: dict[str, Any] = {"positions": 64, "width": 16, "heads": 2, "seeds": 1}
@@ -105,6 +106,8 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
     figure = results.plot("uniqueness")
     assert isinstance(figure, Figure)
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    narrow = results.plot("uniqueness", "alibi", size="column", floors=False)
+    assert narrow.get_figwidth() == COLUMN < figure.get_figwidth()
     path = results.report(tmp_path / "report.html")
     assert b"uniqueness" in path.read_bytes()
 
@@ -115,6 +118,8 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
         (lambda r: r.plot("nothing"), "'nothing'; there are bias_maps, checkpoint, "),
         (lambda r: r.plot("uniquenes"), "unknown plot 'uniquenes'; did you mean uniq"),
         (lambda r: r.plot("extrapolation"), "plot extrapolation: must have records"),
+        (lambda r: r.plot("uniqueness", "alib"), "no record has the scheme 'alib'"),
+        (lambda r: r.plot("uniqueness", size="wide"), "size must be column or page"),
         (lambda r: r.table("uniquenes"), "no record has the measure 'uniquenes'; did"),
         (lambda r: pc.compare("rop"), "unknown scheme 'rop'; did you mean rope"),
         (lambda r: compare("rope", step=3), "unknown setting 'step'; did you mean"),

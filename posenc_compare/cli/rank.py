@@ -174,6 +174,8 @@ def _check_seeds(known: "list[Record]", cells: "Iterable[Cell]") -> None:
             f"{max(there)}, got {min(here)} to {max(here)}; seeds=3 would work",
             field="seeds",
         )
+    if unused := ", ".join(map(str, sorted(here - there))):
+        say(f"no records of the reference have seed {unused}: ranks leave it out")
 
 
 def _check(label: str, plugins: list[str]) -> str:

@@ -16,9 +16,9 @@ from posenc_compare.records.selection import Selection
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Table, as_markdown
-from posenc_compare.show.frame import LONG, Numbers
+from posenc_compare.show.frame import LONG, Numbers, without_floors
 from posenc_compare.show.latex import as_latex
-from posenc_compare.show.plots.paper import SIZES
+from posenc_compare.show.plots.paper import SIZES, on_paper
 from posenc_compare.show.report import write_report
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import all_tables
@@ -96,11 +96,16 @@ class Results:
             return Tables(baseline_tables(records, baseline), size)
         return Tables(all_tables(Numbers(records)), size)
 
-    def plot(self, name: str) -> Figure:
+    def plot(
+        self, name: str, schemes: str = "", *, size: str = "", floors: bool = True
+    ) -> Figure:
         """Draw one plot.
 
         Args:
             name: as the files of a run are called, such as `uniqueness`.
+            schemes: to show, as in `Selection`; all if empty.
+            size: width for a paper: column, page, or none.
+            floors: whether n-gram models and constant answers are shown.
 
         Raises:
             ConfigError: if there is no such plot, or the records hold nothing for it.
@@ -109,7 +114,11 @@ class Results:
             >>> figure = load("results/ablations/375-steps").plot("extrapolation")
             >>> figure.savefig("extrapolation.pdf")
         """
-        figure = PLOTS.get(name)(self._numbers.of_networks)
+        records = Selection(schemes).of(self.records, warnings.warn)
+        if not floors:
+            records = [*map(without_floors, records)]
+        with on_paper(size):
+            figure = PLOTS.get(name)(Numbers(records).of_networks)
         if figure is None:
             raise ConfigError(
                 f"plot {name}: must have records that it can draw, and these hold none"

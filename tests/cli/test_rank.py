@@ -232,12 +232,16 @@ def test_what_differs_from_the_reference_is_named() -> None:
     ]
 
 
-def test_seeds_that_the_reference_lacks_are_refused() -> None:
+def test_seeds_that_the_reference_lacks_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     known = sound([curve("rope", [1.0, 2.0], task="language", seed=3)])
     cells = [Cell(Variant("rope"), "extrapolation", Training(seed=4), 1)]
     with pytest.raises(ConfigError, match="those of the reference, 3 to 3, got 4 to 4"):
         command._check_seeds(known, cells)
-    command._check_seeds(known, [replace(cells[0], setting=Training(seed=3))])
+    cells.append(replace(cells[0], setting=Training(seed=3)))
+    command._check_seeds(known, cells)
+    assert "no records of the reference have seed 4: ranks" in capsys.readouterr().err
 
 
 def test_means_are_over_seeds_that_both_sides_have() -> None:
