@@ -114,7 +114,10 @@ def test_the_file_of_a_measure_and_of_a_task_is_in_the_key(plugin: Path) -> None
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("@pc.register_plot('odd')", "must import cleanly, got TypeError: .*'caption'"),
+        (
+            "@pc.register_plot('odd')",
+            "must import cleanly, got TypeError at .*'caption'",
+        ),
         (
             "@pc.register_task('odd', vocabulary=2, score='acuracy', chance=0.5)",
             "score must be bits_per_byte or accuracy, got 'acuracy'; did you mean acc",

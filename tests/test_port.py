@@ -62,8 +62,8 @@ def test_a_right_port_has_no_fault() -> None:
         (Port(half=False), "pairs channels (0, 1), (62, 63), and the scheme (0, 32)"),
         (Port(base=5e5), "has frequencies of base 500000, and the scheme of 10000"),
         (Port(direction=-1), "rotates backwards"),
-        (Port(start=1), "rotates position 0 as position 1"),
-        (lambda *x: Port(start=100)(*x), "rotates position 0 as position 100"),
+        (Port(start=1), "rotates position 0 like position 1"),
+        (lambda *x: Port(start=100)(*x), "rotates position 0 like position 100"),
         (Port(last=1023), "is off by 1 rad at position 1024"),
         (Port(fraction=0.5), "rotates 16 pairs of channels, and the scheme 32"),
         (Port(factor=1.2), "multiplies by 1.2, and the scheme by 1"),
@@ -86,7 +86,7 @@ def test_a_right_port_has_no_fault() -> None:
             lambda x, positions: Port(positions=x.dtype, frequencies=x.dtype)(
                 x, positions
             ),
-            "rotates queries in bfloat16 otherwise, first at position",
+            "rotates bfloat16 inputs differently from float32, first at",
         ),
         (lambda x, positions: x, "rotates 0 pairs of channels, and the scheme 32"),
         (lambda x, positions: x.roll(1, -1) + x, "mixes more than two channels"),

@@ -449,7 +449,7 @@ def _begins(scheme: Scheme) -> list[str]:
 
 
 def _check_layers(schemes: list[Scheme]) -> None:
-    """Refuse layers in another order, and a later scheme that acts before all."""
+    """Refuse layers out of order, and a later scheme that acts before all layers."""
     built = [one.geometry.layer for one in schemes if one.facts.mixed]
     if built != sorted({*built}):
         raise ConfigError(

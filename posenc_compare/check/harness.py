@@ -186,4 +186,4 @@ def rounded_buffers(scheme: Scheme) -> str:
     """Return which buffers a scheme holds in half precision, in brackets, or ""."""
     names = [name for name, held in scheme.named_buffers() if held.dtype in HALVES]
     found = ", ".join(names)
-    return f" (the buffer {found} is rounded; compute it in the hook)" if names else ""
+    return f" (rounded buffers: {found}; compute them in the hook)" if names else ""

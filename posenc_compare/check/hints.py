@@ -67,7 +67,8 @@ def _sign(subject: Subject) -> str:
 def _untrained(subject: Subject) -> str:
     """Return a question if no gradient reaches a parameter, else "".
 
-    At the initial values, a gradient of 0 is no fault while another parameter has one.
+    At the initial values, a gradient of 0 is no fault if that of another parameter is
+    not 0.
     """
     unused = [name for name, reached in _reached(subject, noise=0.5) if not reached]
     if unused:

@@ -46,8 +46,8 @@ def rotation_faults(
 ) -> list[str]:
     """Return how a rotation of queries or keys differs from a scheme, in words.
 
-    Unit vectors are rotated in two heads at positions from 0 to `length - 1`, in
-    float32, and once more in bfloat16. Compared are the layout of pairs, the factor of
+    Unit vectors are rotated in two heads at some 50 positions, in float32, and once
+    more in bfloat16. Compared are the layout of pairs, the factor of
     the norm, the direction, the rotation of position 0, the frequencies, and the angles
     of far positions.
 
@@ -57,8 +57,8 @@ def rotation_faults(
         scheme: a label such as `rope:base=500000;layout=half`, or a scheme that rotates
             pairs of channels.
         head_dim: channels of a head.
-        length: positions that are compared; None: 4096, or those that the scheme is
-            scaled for, if these are more.
+        length: some 50 positions up to `length - 1` are compared; None: 4096, or the
+            length that the scheme is scaled for, if that is longer.
 
     Returns:
         A phrase for each fault, such as `rotates backwards`; empty if there is none.
@@ -103,7 +103,7 @@ def _elsewhere(
     off = (own.images - wanted.images).abs() - positions[:, None, None] / 2**22
     for place, _, channel in (off > SLACK).nonzero()[:1].tolist():
         yield (
-            f"changes channel {channel} otherwise than the scheme, first at position "
+            f"changes channel {channel} differently from the scheme, first at position "
             f"{int(positions[place])}"
         )
         return
@@ -115,8 +115,8 @@ def _elsewhere(
     off = (half.images - own.images).abs().amax(dim=(1, 2))
     for place in (off > HALF).nonzero()[:1, 0].tolist():
         yield (
-            f"rotates queries in bfloat16 otherwise, first at position "
-            f"{int(positions[place])}: are angles computed in their dtype?"
+            f"rotates bfloat16 inputs differently from float32, first at position "
+            f"{int(positions[place])}: are angles computed in bfloat16?"
         )
 
 
@@ -200,7 +200,7 @@ def _faults(own: _Rotation, wanted: _Rotation, positions: Tensor) -> Iterator[st
         by = f"by up to {start.abs().max():.2g} rad"
         steps = (start[-1] / found[-1]).nan_to_num().round()  # the slowest turns < once
         if float(_wrapped(start - steps * found).abs().max()) < SLACK:
-            by = f"as position {int(steps)}"
+            by = f"like position {int(steps)}"
         yield f"rotates position 0 {by}"
     if fault := _frequencies(found, known, own.pairs):
         yield fault

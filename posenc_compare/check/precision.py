@@ -74,7 +74,7 @@ def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
         if gradients.get(name) is None:
             why = "; no gradient reaches it: is it detached, or kept from another pass?"
         raise ContractError(
-            f"expected the gradient of {name} that finite differences have, got "
+            f"expected the gradient of {name} that finite differences give, got "
             f"another{why}"
         ) from error
 

@@ -385,7 +385,7 @@ def check(
     counts = Counter(one.state for one in found)
     states = ", ".join(f"{counts[s]} {s}" for s in ("passed", "failed", "n/a"))
     theirs = sum(one.state == "n/a" and one.largest is not None for one in found)
-    more = f"; in {theirs} of these, the class of transformers differs, too"
+    more = f"; in {theirs} of the n/a checks, the class in transformers differs, too"
     say(f"{len(found)} checks: {states}{more if theirs else ''}")
     return int(counts["failed"] > 0)
 

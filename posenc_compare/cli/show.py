@@ -71,9 +71,9 @@ def show_(
     A scheme that adds to token embeddings has a code for each position: the vector that
     it adds. Most other schemes have a code for each distance. If the scheme transforms
     keys, the code is what it makes of a key whose channels are all 1. If it adds a
-    bias, the code also holds the bias of each head. If all of several schemes are
-    rotary, a table of the wavelengths of their pairs follows; csv and json then hold
-    only this table.
+    bias, the code also holds the bias of each head. If you name several
+    schemes and all are rotary, a table of the wavelengths of their pairs follows; csv
+    and json then hold only this table.
     """
     from posenc_compare.schemes.shared.rotation import wavelengths
 

@@ -54,8 +54,8 @@ def apply(
         scheme: a label such as `alibi` or `rope:base=500000`, a variant, or a scheme
             that was built for the model's sizes. Options that are left out have the
             defaults of the scheme, but a scaling counts from the length that the
-            configuration states as trained. A warning names those in which the own
-            rotation of the model differs.
+            configuration states as trained. A warning names omitted options in which
+            the model's own rotation differs.
         layers: numbers of the layers that get the scheme; None: those that rotate
             queries and keys, or all if none does or `keep_rotary`. The others stay as
             they are.

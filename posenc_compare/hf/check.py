@@ -36,8 +36,8 @@ class Finding:
     Attributes:
         check: its name.
         compares: the outputs or numbers that are compared, and with what.
-        largest: the largest difference; None if nothing was compared. Beyond the
-            bound in a check that is n/a, the class in transformers differs, too.
+        largest: the largest difference; None if nothing was compared. If it exceeds
+            the bound and the check is n/a, the class in transformers differs, too.
         bound: the largest difference that rounding explains.
         state: passed, failed, or n/a if the model does not take what the check needs.
         reason: why it is n/a or failed; empty if it passed.
@@ -168,7 +168,7 @@ def _finding(name: str, reader: Reader, stated: Stated | str) -> Finding:
         kind = f"{stated.kind.__name__} of transformers"
         why = f"{found.reason}, and so does {kind}"
         if found.largest is not None:
-            why = f"apart, as in {kind}"
+            why = f"differs, and so does {kind}"
         return replace(found, state="n/a", reason=why)
     return found
 

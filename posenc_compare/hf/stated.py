@@ -162,9 +162,9 @@ def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
 
 
 def kind_of(model: Any) -> Any:
-    """Return the class of transformers that a model is of, or None.
+    """Return the class in transformers that a model belongs to, or None.
 
-    That of a port is the one of its name, or else one that its configuration has.
+    For a port, it is the class of the same name, or else one of its configuration.
     """
     config, kinds = type(model.config), type(model).__mro__
     found: list[Any] = [k for k in kinds if k.__module__.startswith(STOCK)]

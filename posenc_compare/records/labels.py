@@ -66,7 +66,7 @@ def label_settings(
         labelled.append(replace(record, label=label, settings=tuple(differing)))
     for name, what in CODE.items():
         if name in {group[-1] for group in several}:
-            how = "leave it out" if name in but else f"name each by [{name}=...]"
+            how = "do not show which" if name in but else f"name each by [{name}=...]"
             warn(f"records of {what}: labels {how}")
     if processors := _processors(records):
         warn(f"records of processors that calculate differently: {processors}")
