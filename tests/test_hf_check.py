@@ -972,3 +972,10 @@ def test_a_fault_of_a_folder_is_an_exit_code(
     assert done.returncode == 1
     assert "failed" in done.stdout
     assert ", 0 failed, " not in done.stderr
+
+
+def test_a_folder_of_a_base_model_is_checked(posenc: Any, tmp_path: Path) -> None:
+    model_of("BertModel").save_pretrained(tmp_path)
+    done = posenc("hf", "check", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert ", 0 failed, " in done.stderr
