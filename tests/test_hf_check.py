@@ -979,3 +979,19 @@ def test_a_folder_of_a_base_model_is_checked(posenc: Any, tmp_path: Path) -> Non
     done = posenc("hf", "check", tmp_path)
     assert done.returncode == 0, done.stderr
     assert ", 0 failed, " in done.stderr
+
+
+def test_checks_that_the_class_fails_too_are_counted(
+    posenc: Any, tmp_path: Path
+) -> None:
+    more = {"max_position_embeddings": 64, "rope_parameters": NOT_LONG}
+    model_of(LLAMA, **more).save_pretrained(tmp_path)
+    done = posenc("hf", "check", tmp_path, "--tokens", "64", "--format", "json")
+    theirs = [
+        row
+        for row in json.loads(done.stdout)
+        if row["state"] == "n/a" and row["largest"] is not None
+    ]
+    assert {"offset", "padded"} <= {row["check"] for row in theirs}
+    said = f"; in {len(theirs)} of the n/a checks, the class in transformers differs"
+    assert said in done.stderr
