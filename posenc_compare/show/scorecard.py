@@ -49,7 +49,7 @@ LINES = (
         "how far off: relative to the spread of codes that are added, else in logits",
     ),
     ("added", "added: norm of what is added to a token, relative to that of the token"),
-    ("scheme", "L: training length; scores in bits per byte"),
+    ("scheme", "L: training length, {length:g} bytes; scores in bits per byte"),
     ("time", "time: of a step, relative to nope"),
     (
         "level",
@@ -131,7 +131,9 @@ def scorecard(numbers: Numbers) -> Table | None:
         card.texts["scheme"] = short[card.name]
     head = [text.replace("16 L", f"{lengths[1] / lengths[0]:g} L") for text in HEAD]
     filled = {k for card in cards for k, text in card.texts.items() if text}
-    lines = [line for column, line in LINES if column in filled]
+    lines = [
+        line.format(length=lengths[0]) for column, line in LINES if column in filled
+    ]
     lines += [LEADING] * any(leading)
     lines += ["no *: scores are of several texts"] * (not one_text)
     lines += [
