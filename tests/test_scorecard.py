@@ -48,6 +48,9 @@ def test_scores_of_a_card_are_numbers_in_other_formats() -> None:
     assert [*rows.index] == table.head[1:]
     (shown,) = table.body
     assert "+0.04±0.01" in shown
+    assert "L: training length, 8 bytes; scores in bits per byte" in table.lines
+    (shown,) = table_of(trained("rope", 2.0, 1.999)).body
+    assert "+0.00±0.01" in shown  # and not -0.00
 
 
 @pytest.mark.parametrize(
