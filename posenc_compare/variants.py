@@ -108,7 +108,7 @@ class Variant:
             scheme = SCHEMES.get(self.name)(geometry, **given)
         except ConfigError as error:
             raise error.of(self.name) from error
-        scheme.label = self.label
+        scheme.built_label = self.label
         return scheme
 
 

@@ -101,8 +101,8 @@ def test_a_subtle_fault_is_found(name: str, code: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("what", "hint"),
     [
-        ("detached", "no gradient reaches rate: is it used, or detached?"),
-        ("unused", "no gradient reaches other: is it used, or detached?"),
+        ("detached", "no gradient reaches rate in 64 tokens: is it used, or detached?"),
+        ("unused", "no gradient reaches other in 64 tokens: is it used, or detached?"),
         ("starts", "all parameters start with a gradient of 0: do they train?"),
     ],
 )

@@ -371,6 +371,34 @@ def test_a_rotation_unlike_that_of_the_model_is_warned_of(
         hf.apply(model, scheme).remove()
 
 
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0}
+LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3 |= {"original_max_position_embeddings": 64}
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        "rope:base=500000;factor=8;layout=half;scaling=llama3",
+        "rope:base=500000;layout=half;scaling=none",
+        "rope:base=10000;factor=8;layout=half;scaling=pi",
+        "rope:base=500000;factor=8;layout=half;scaling=yarn",
+        "rope:base=500000;layout=adjacent;scaling=none",
+    ],
+)
+def test_a_rotation_that_is_stated_is_not_warned_of(scheme: str) -> None:
+    more = {"rope_parameters": LLAMA3, "max_position_embeddings": 512}
+    hf.apply(model_of("Llama", {**GROUPED, **more}), scheme).remove()
+
+
+def test_a_warning_that_is_an_error_leaves_the_model_as_it_was(llama: Any) -> None:
+    own = read(llama, tokens())
+    with pytest.raises(UserWarning, match="leaves out layout"):
+        hf.apply(llama, "rope")  # where warnings are errors
+    alike(read(llama, tokens()), own)
+    hf.apply(llama, "alibi").remove()
+
+
 def test_a_scaling_counts_from_the_length_that_was_trained() -> None:
     rope = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}
     rope["original_max_position_embeddings"] = 64

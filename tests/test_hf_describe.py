@@ -285,19 +285,15 @@ def test_a_scheme_goes_to_the_layers_that_rotate(kind: str, turning: list[int]) 
         assert applied.report()["layers"] == turning
 
 
-@pytest.mark.parametrize(("trained", "asked"), [(32, False), (None, True)])
-def test_a_scaling_without_a_trained_length_is_asked_about(
-    trained: int | None, asked: bool
-) -> None:
+@pytest.mark.parametrize(("trained", "noted"), [(32, False), (None, True)])
+def test_a_scaling_of_the_maximum_is_noted(trained: int | None, noted: bool) -> None:
     rope = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}
     if trained:
         rope["original_max_position_embeddings"] = trained
     config = config_of("llama", rope_parameters=rope, max_position_embeddings=128)
     (row,) = hf.describe(config)
-    question = (
-        "counts from its maximum, 128: is original_max_position_embeddings missing?"
-    )
-    assert (question in row.note) is asked
+    said = "its scaling counts from max_position_embeddings, 128"
+    assert (said in row.note) is noted
 
 
 def test_two_bases_in_one_model_have_a_row_each() -> None:

@@ -88,8 +88,15 @@ def test_a_right_port_has_no_fault() -> None:
             ),
             "rotates bfloat16 inputs differently from float32, first at",
         ),
+        (
+            lambda x, positions: Port()(x, positions - positions[0]),
+            "rotates by the place in the call, not by the given positions",
+        ),
         (lambda x, positions: x, "rotates 0 pairs of channels, and the scheme 32"),
-        (lambda x, positions: x.roll(1, -1) + x, "mixes more than two channels"),
+        (
+            lambda x, positions: x.roll(1, -1) + x,
+            "mixes more than two channels, or returns them",
+        ),
         (lambda x, positions: x / (positions != 2)[:, None], "NaN or infinity at pos"),
     ],
 )

@@ -197,6 +197,15 @@ def plugin(tmp_path: Path, registered: Any) -> Callable[[str], None]:
     return declare
 
 
+def test_a_scheme_may_have_a_label_of_its_own(plugin: Callable[[str], None]) -> None:
+    plugin(
+        "    def __init__(self, geometry, *, label: int = 1):\n"
+        "        super().__init__(geometry)\n"
+        "        self.label = label\n"
+    )
+    assert create("posenc_test_mine:label=3").label == 3
+
+
 def test_all_options_of_the_parent(plugin: Callable[[str], None]) -> None:
     plugin("")
     assert option_types("posenc_test_mine") == option_types("rope")

@@ -72,7 +72,10 @@ def _untrained(subject: Subject) -> str:
     """
     unused = [name for name, reached in _reached(subject, noise=0.5) if not reached]
     if unused:
-        return f"no gradient reaches {', '.join(unused)}: is it used, or detached?"
+        names = ", ".join(unused)
+        return (
+            f"no gradient reaches {names} in {LENGTH} tokens: is it used, or detached?"
+        )
     start = [reached for _, reached in _reached(subject, noise=0)]
     if start and not any(start):
         return "all parameters start with a gradient of 0: do they train?"

@@ -107,6 +107,10 @@ def _elsewhere(
             f"{int(positions[place])}"
         )
         return
+    with torch.no_grad():
+        late = _measured(rotate, own.images.shape[-1], positions.flip(0)).images.flip(0)
+    if float((late - own.images).abs().max()) > SLACK:
+        yield "rotates by the place in the call, not by the given positions"
     try:
         with torch.no_grad():
             half = _measured(rotate, own.images.shape[-1], positions, torch.bfloat16)
@@ -134,7 +138,8 @@ def _measured(
     except Exception as error:
         raise ShapeError(
             f"rotate must take {tuple(x.shape)} and positions ({len(positions)},), and "
-            f"raised {type(error).__name__}: {str(error)[:120]}"
+            f"raised {type(error).__name__}: {str(error)[:120]}; a smaller length "
+            f"compares fewer positions"
         ) from error
     if not isinstance(got, Tensor) or got.shape != x.shape:
         found = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
@@ -152,7 +157,7 @@ def _measured(
     pairs = [(i, j) for i, j in (most + most.T).triu(1).nonzero().tolist()]
     channels = [channel for pair in pairs for channel in pair]
     if len({*channels}) < len(channels):
-        fault = "mixes more than two channels, so it rotates no pairs"
+        fault = "mixes more than two channels, or returns them in another order"
         return _Rotation(images, fault=fault)
     i, j = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
     cosines, sines = images[:, i, i], images[:, i, j]
@@ -202,7 +207,8 @@ def _faults(own: _Rotation, wanted: _Rotation, positions: Tensor) -> Iterator[st
         if float(_wrapped(start - steps * found).abs().max()) < SLACK:
             by = f"like position {int(steps)}"
         yield f"rotates position 0 {by}"
-    if fault := _frequencies(found, known, own.pairs):
+    noise = NOISE if float(angles[0].abs().max()) else 0.0
+    if fault := _frequencies(found, known, own.pairs, noise):
         yield fault
         return
     off = _wrapped(angles - start - wanted.angles).abs().amax(dim=1)
@@ -214,10 +220,12 @@ def _faults(own: _Rotation, wanted: _Rotation, positions: Tensor) -> Iterator[st
         )
 
 
-def _frequencies(own: Tensor, wanted: Tensor, pairs: Sequence[tuple[int, int]]) -> str:
+def _frequencies(
+    own: Tensor, wanted: Tensor, pairs: Sequence[tuple[int, int]], noise: float
+) -> str:
     """Return how frequencies differ, or nothing."""
     ratio = own / wanted
-    off = ((own - wanted).abs() - NOISE).clamp(0) / wanted.abs()
+    off = ((own - wanted).abs() - noise).clamp(0) / wanted.abs()
     if float(off.max()) < EXACT:
         return ""
     if float((ratio / ratio[0] - 1).abs().max()) < EXACT:
@@ -234,8 +242,8 @@ def _frequencies(own: Tensor, wanted: Tensor, pairs: Sequence[tuple[int, int]]) 
         return f"has frequencies of base {bases[0]:.6g}, and the scheme of {other}"
     if float(off.max()) < ROUNDED:
         return (
-            f"rotates with frequencies that are off by up to {off.max():.1e}, as those "
-            f"of half precision are"
+            f"rotates with frequencies that are off by up to {off.max():.1e}: are "
+            f"they, or what it returns, in half precision?"
         )
     differing = (off > ROUNDED).nonzero()[:, 0].tolist()
     first = differing[0]

@@ -100,7 +100,8 @@ class Applied:
             self.places = list(places)
             made = _made(scheme, model, self.places, length)
         self.schemes = made  # of the chosen layers, in their order
-        self.label = scheme.label or scheme.name
+        built = isinstance(scheme, Scheme)
+        self.label = scheme.built_label or scheme.name if built else scheme.label
         self._check_schemes()
         self.before: str = model.config._attn_implementation or "eager"
         model.set_attn_implementation(NAME)

@@ -23,6 +23,7 @@ from posenc_compare.hf.rotary import rotary_rows
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.shared.rotation import Rotation
+from posenc_compare.schemes.shared.scaling import DEFAULTS
 from posenc_compare.variants import labelled, option_types
 
 SINES = "must give its layers cosines before sines, and gives sines first"
@@ -94,24 +95,38 @@ def apply(
         raise UnsupportedModelError(f"{type(model).__name__}: {fault}; {WOULD_WORK}")
     by_label = not isinstance(scheme, Scheme)
     if by_label and not keep_rotary and isinstance(made.schemes[0], Rotation):
-        _warn(model, labelled(made.label), chosen)
+        try:
+            _warn(model, scheme, made.label, chosen)
+        except Warning:
+            made.remove()
+            raise
     return made
 
 
-def _warn(model: Any, given: Variant, layers: tuple[int, ...] | None) -> None:
-    """Warn if a rotation leaves out options that the model's own rotation has."""
+def _warn(
+    model: Any, given: str | Variant, label: str, layers: tuple[int, ...] | None
+) -> None:
+    """Warn if a rotation leaves out options that the model's own rotation has.
+
+    Numbers of a scaling are not among them: another scaling has others.
+    """
+    if isinstance(given, str):  # which may state defaults
+        written = given.partition(":")[2].split(";")
+        stated = {part.partition("=")[0].strip() for part in written}
+    else:
+        stated = {*given.options}
+    name = labelled(label).name
     own = [
         row.variant
         for row in _rotations(model.config)
-        if row.variant and row.variant.name == given.name
+        if row.variant and row.variant.name == name
         if layers is None or not {*layers}.isdisjoint(row.numbers)
     ]
-    known = option_types(given.name)
     left = {
-        name
+        option
         for one in own
-        for name in one.options.keys() - given.options.keys()
-        if one.options[name] != known[name][1]
+        for option in one.options.keys() - stated - DEFAULTS.keys()
+        if one.options[option] != option_types(name)[option][1]
     }
     if getattr(model.config, CONVERTED, ""):  # whose layout is checked before
         left.discard("layout")
@@ -119,7 +134,7 @@ def _warn(model: Any, given: Variant, layers: tuple[int, ...] | None) -> None:
     if left or len(labels) > 1:
         what = f"leaves out {', '.join(sorted(left))}" if left else "is one rotation"
         warnings.warn(
-            f"{given.label} {what}, and the model rotates by {' and '.join(labels)}; "
+            f"{label} {what}, and the model rotates by {' and '.join(labels)}; "
             f"`hf describe` prints its layers",
             stacklevel=3,
         )

@@ -72,7 +72,7 @@ def unscaled_length(config: Any) -> str:
         _, names = RULES.get(given.get("rope_type", ""), ("", {}))
         name = names.get("original", "")
         if most and given.get(name) == most and given.get("factor", 1) != 1:
-            return f"its scaling counts from its maximum, {most}: is {name} missing?"
+            return f"its scaling counts from max_position_embeddings, {most}"
     return ""
 
 

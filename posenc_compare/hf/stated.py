@@ -170,7 +170,9 @@ def kind_of(model: Any) -> Any:
     found: list[Any] = [k for k in kinds if k.__module__.startswith(STOCK)]
     named = [getattr(transformers, kind.__name__, None) for kind in kinds]
     found += [one for one in named if getattr(one, "config_class", None) is config]
-    with_head = getattr(model, "get_output_embeddings", lambda: True)() is not None
+    with_head = True
+    with suppress(Exception):  # of a port, which may have none
+        with_head = model.get_output_embeddings() is not None
     mappings = (CAUSAL, MASKED) if with_head else (MODELS,)
     found += [one.get(config, None) for one in mappings]
     abstract = torch.nn.Module.forward

@@ -446,7 +446,7 @@ class Scheme(nn.Module):
         name: registry name, set by `@register`.
         family: none, absolute, rotary, bias or contextual, set by `@register`.
         source: the paper, set by `@register`.
-        label: the name with the options that were given, set by `create`.
+        built_label: the name with the options that were given, set by `create`.
         facts: what the scheme declares about itself. A class states it; an instance
             whose options change it replaces it by `dataclasses.replace`.
         published: the options whose default is a multiple of the training length, each
@@ -459,7 +459,7 @@ class Scheme(nn.Module):
     facts: Facts = Facts()
     published: ClassVar[Mapping[str, Published]] = {}
     asks_call: ClassVar[frozenset[str]] = frozenset()
-    label: str = ""
+    built_label: str = ""
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__()
@@ -475,9 +475,7 @@ class Scheme(nn.Module):
                     f"got an attribute; facts = Facts({fact.name}=...) would work"
                 )
         cls.asks_call = frozenset(
-            hook
-            for hook in ON_CALL
-            if "call" in inspect.signature(getattr(cls, hook)).parameters
+            hook for hook in ON_CALL if "call" in _parameters(getattr(cls, hook))
         )
         for hook in HOOKS:
             if getattr(cls, hook) is not getattr(Scheme, hook):
@@ -499,7 +497,7 @@ class Scheme(nn.Module):
 
     def extra_repr(self) -> str:
         """Return what `print` shows in the brackets of the scheme."""
-        return self.label
+        return self.built_label
 
     @classmethod
     def defaults_at(cls, length: int, lengths: Lengths = "scaled") -> dict[str, int]:
@@ -648,21 +646,31 @@ class Scheme(nn.Module):
         return {}
 
 
+def _parameters(hook: object) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a hook; none of what is no function."""
+    return inspect.signature(hook).parameters if inspect.isfunction(hook) else {}
+
+
 def _check_arguments(scheme: type[Scheme], hook: str) -> None:
-    """Refuse what cannot be called with the arguments of a hook."""
+    """Refuse what is no method, and a function without the arguments of the hook."""
     wanted, own = inspect.signature(getattr(Scheme, hook)), getattr(scheme, hook)
+    found, fits = repr(own), callable(own)
     if hook in scheme.asks_call:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         call = inspect.Parameter("call", kind, default=None)
         wanted = wanted.replace(parameters=[*wanted.parameters.values(), call])
-    try:
-        inspect.signature(own).bind(*wanted.parameters)
-    except TypeError as error:
-        found = _plain(inspect.signature(own)) if callable(own) else repr(own)
+    if inspect.isfunction(inspect.getattr_static(scheme, hook)):
+        signature = inspect.signature(own, follow_wrapped=False)
+        found = _plain(signature)
+        try:
+            signature.bind(*wanted.parameters)
+        except TypeError:
+            fits = False
+    if not fits:
         raise PluginError(
             f"{scheme.__name__}: {hook} must take {_plain(wanted)}, got {found:.60}; "
             f"`def {hook}{_plain(wanted)}:` would work"
-        ) from error
+        )
 
 
 def _plain(signature: inspect.Signature) -> str:

@@ -1,8 +1,10 @@
 """Facts are frozen, and complete once a scheme is registered."""
 
+import functools
 import pickle
 import re
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
@@ -67,6 +69,19 @@ def test_other_arguments_of_a_hook_are_refused(
     for bases, own in (((Scheme,), {hook: method}), ((parent, Scheme), {})):
         with pytest.raises(PluginError, match=message):
             type("Own", bases, own)
+
+
+def test_hooks_may_be_static_or_wrapped() -> None:
+    def query(q: Tensor, positions: Tensor) -> Tensor:
+        return 2 * q
+
+    @functools.wraps(query)
+    def wrapped(*given: Any) -> Tensor:
+        return query(*given[1:])
+
+    for hook in (staticmethod(query), wrapped, functools.partial(query)):
+        own = type("Own", (Scheme,), {"query": hook})(Geometry())
+        assert own.query(torch.ones(1), torch.arange(1)).tolist() == [2]
 
 
 def test_further_arguments_of_a_hook_have_a_default() -> None:
