@@ -118,7 +118,7 @@ def _warn(
     name = labelled(label).name
     own = [
         row.variant
-        for row in _rotations(model.config)
+        for row in _own_rotations(model.config)
         if row.variant and row.variant.name == name
         if layers is None or not {*layers}.isdisjoint(row.numbers)
     ]
@@ -140,7 +140,7 @@ def _warn(
         )
 
 
-def _rotations(config: Any) -> list[Described]:
+def _own_rotations(config: Any) -> list[Described]:
     """Return the rotations of a configuration, measured once."""
     plain = copy.deepcopy(config)
     plain._attn_implementation = None

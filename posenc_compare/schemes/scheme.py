@@ -647,12 +647,15 @@ class Scheme(nn.Module):
 
 
 def _parameters(hook: object) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a hook; none of what is no function."""
-    return inspect.signature(hook).parameters if inspect.isfunction(hook) else {}
+    """Return the parameters of a hook, or nothing if it states none."""
+    try:
+        return inspect.signature(hook).parameters if callable(hook) else {}
+    except ValueError:  # of a function in C
+        return {}
 
 
 def _check_arguments(scheme: type[Scheme], hook: str) -> None:
-    """Refuse what is no method, and a function without the arguments of the hook."""
+    """Refuse a hook that is not callable, or a function with other arguments."""
     wanted, own = inspect.signature(getattr(Scheme, hook)), getattr(scheme, hook)
     found, fits = repr(own), callable(own)
     if hook in scheme.asks_call:

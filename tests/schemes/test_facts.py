@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import PluginError
 from posenc_compare.schemes import SCHEMES, Facts, Geometry, Scheme, create
-from posenc_compare.schemes.scheme import HOOKS
+from posenc_compare.schemes.scheme import HOOKS, Call
 
 FAULTY = Facts(axes=2, known_faults={"C05": "it says so"})
 
@@ -82,6 +82,14 @@ def test_hooks_may_be_static_or_wrapped() -> None:
     for hook in (staticmethod(query), wrapped, functools.partial(query)):
         own = type("Own", (Scheme,), {"query": hook})(Geometry())
         assert own.query(torch.ones(1), torch.arange(1)).tolist() == [2]
+    assert not own.asks_call
+
+    def with_call(q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return q
+
+    for hook in (staticmethod(with_call), functools.partial(with_call)):
+        assert type("Own", (Scheme,), {"query": hook}).asks_call == {"query"}
+    assert not type("Own", (Scheme,), {"query": max}).asks_call  # states no arguments
 
 
 def test_further_arguments_of_a_hook_have_a_default() -> None:
