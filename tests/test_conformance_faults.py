@@ -71,7 +71,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("code:what=rounds", "C17", "in bfloat16"),
         ("code:what=ends", "C18", "UndefinedPositionError"),
         ("code:what=relative", "C18", "apart (smallest input: length 2, built "),
-        ("buffers", "C22", "also buffers: table; compute them in the hook"),
+        ("buffers", "C22", "buffers, too: table; compute them in the hook"),
         ("wraps", "C05", "expected to fail (it says so), and passes"),
         ("rope:what=whole", "C19", "logits that half a position changes"),
         ("rope:what=keeps", "C19", "output of other positions before"),
@@ -101,8 +101,14 @@ def test_a_subtle_fault_is_found(name: str, code: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("what", "hint"),
     [
-        ("detached", "no gradient reaches rate in 64 tokens: is it used, or detached?"),
-        ("unused", "no gradient reaches other in 64 tokens: is it used, or detached?"),
+        (
+            "detached",
+            "in a text of 64 tokens, no gradient reaches rate: unused or detached?",
+        ),
+        (
+            "unused",
+            "in a text of 64 tokens, no gradient reaches other: unused or detached?",
+        ),
         ("starts", "all parameters start with a gradient of 0: do they train?"),
     ],
 )

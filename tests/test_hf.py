@@ -342,14 +342,14 @@ def test_attention_that_takes_no_bias_is_refused(
 @pytest.mark.parametrize(
     ("name", "more", "scheme", "said"),
     [
-        ("Llama", {}, "rope", "rope leaves out layout, and the model rotates by rope:"),
+        ("Llama", {}, "rope", "rope leaves out layout; the model rotates by rope:"),
         (
             "Llama",
             {"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}},
             "rope:layout=half",
-            "leaves out base, and",
+            "leaves out base; the",
         ),
-        ("GPTNeoX", {}, "rope:layout=half", "leaves out fraction, and the model"),
+        ("GPTNeoX", {}, "rope:layout=half", "leaves out fraction; the model"),
         (
             "Gemma3",
             {
@@ -359,7 +359,7 @@ def test_attention_that_takes_no_bias_is_refused(
                 }
             },
             "rope:base=1e6;layout=half",
-            "is one rotation, and the model rotates by ",
+            "is one rotation; the model rotates by ",
         ),
     ],
 )

@@ -90,7 +90,7 @@ def test_a_right_port_has_no_fault() -> None:
         ),
         (
             lambda x, positions: Port()(x, positions - positions[0]),
-            "rotates by the place in the call, not by the given positions",
+            "rotates the same positions differently in reverse order",
         ),
         (lambda x, positions: x, "rotates 0 pairs of channels, and the scheme 32"),
         (

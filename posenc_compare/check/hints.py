@@ -73,9 +73,8 @@ def _untrained(subject: Subject) -> str:
     unused = [name for name, reached in _reached(subject, noise=0.5) if not reached]
     if unused:
         names = ", ".join(unused)
-        return (
-            f"no gradient reaches {names} in {LENGTH} tokens: is it used, or detached?"
-        )
+        text = f"in a text of {LENGTH} tokens"
+        return f"{text}, no gradient reaches {names}: unused or detached?"
     start = [reached for _, reached in _reached(subject, noise=0)]
     if start and not any(start):
         return "all parameters start with a gradient of 0: do they train?"

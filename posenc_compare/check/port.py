@@ -110,7 +110,10 @@ def _elsewhere(
     with torch.no_grad():
         late = _measured(rotate, own.images.shape[-1], positions.flip(0)).images.flip(0)
     if float((late - own.images).abs().max()) > SLACK:
-        yield "rotates by the place in the call, not by the given positions"
+        yield (
+            "rotates the same positions differently in reverse order: does it use "
+            "their order, or the last one?"
+        )
     try:
         with torch.no_grad():
             half = _measured(rotate, own.images.shape[-1], positions, torch.bfloat16)
@@ -139,7 +142,7 @@ def _measured(
         raise ShapeError(
             f"rotate must take {tuple(x.shape)} and positions ({len(positions)},), and "
             f"raised {type(error).__name__}: {str(error)[:120]}; a smaller length "
-            f"compares fewer positions"
+            f"compares only earlier positions"
         ) from error
     if not isinstance(got, Tensor) or got.shape != x.shape:
         found = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__

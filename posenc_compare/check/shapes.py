@@ -180,7 +180,7 @@ def _state_dict_restores_the_scheme(subject: Subject, length: int) -> None:
     expect(torch.equal(got, wanted), "the same bits", "different ones")
     names = {name for name, _ in one.named_parameters()}
     buffers = ", ".join(sorted(set(one.state_dict()) - names))
-    kept = f"also buffers: {buffers}; compute them in the hook"
+    kept = f"buffers, too: {buffers}; compute them in the hook"
     expect(not buffers, "parameters alone", kept)
 
 

@@ -132,9 +132,9 @@ def _warn(
         left.discard("layout")
     labels = [*dict.fromkeys(one.label for one in own)]
     if left or len(labels) > 1:
-        what = f"leaves out {', '.join(sorted(left))}" if left else "is one rotation"
+        what = f"leaves out {' and '.join(sorted(left))}" if left else "is one rotation"
         warnings.warn(
-            f"{label} {what}, and the model rotates by {' and '.join(labels)}; "
+            f"{label} {what}; the model rotates by {' and '.join(labels)}; "
             f"`hf describe` prints its layers",
             stacklevel=3,
         )

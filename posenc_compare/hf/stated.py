@@ -164,7 +164,8 @@ def _check_small(model: torch.nn.Module, small: torch.nn.Module) -> None:
 def kind_of(model: Any) -> Any:
     """Return the class in transformers that a model belongs to, or None.
 
-    For a port, it is the class of the same name, or else one of its configuration.
+    For a port, it is the class of the same name, or else one that transformers maps
+    its configuration to.
     """
     config, kinds = type(model.config), type(model).__mro__
     found: list[Any] = [k for k in kinds if k.__module__.startswith(STOCK)]

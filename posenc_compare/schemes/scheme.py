@@ -655,7 +655,7 @@ def _parameters(hook: object) -> Mapping[str, inspect.Parameter]:
 
 
 def _check_arguments(scheme: type[Scheme], hook: str) -> None:
-    """Refuse a hook that is not callable, or a function with other arguments."""
+    """Refuse a hook that is not callable, or cannot take the arguments of a hook."""
     wanted, own = inspect.signature(getattr(Scheme, hook)), getattr(scheme, hook)
     found, fits = repr(own), callable(own)
     if hook in scheme.asks_call:
