@@ -371,6 +371,17 @@ def test_a_rotation_unlike_that_of_the_model_is_warned_of(
         hf.apply(model, scheme).remove()
 
 
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0, "beta_fast": 2.0}
+YARN |= {"original_max_position_embeddings": 64}
+
+
+def test_numbers_of_the_same_scaling_are_warned_of() -> None:
+    more = {"rope_parameters": YARN, "max_position_embeddings": 512}
+    model = model_of("Llama", {**GROUPED, **more})
+    with pytest.warns(UserWarning, match="leaves out beta; the model rotates by"):
+        hf.apply(model, "rope:factor=8;layout=half;scaling=yarn").remove()
+
+
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0}
 LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 |= {"original_max_position_embeddings": 64}

@@ -89,8 +89,8 @@ def test_a_right_port_has_no_fault() -> None:
             "rotates bfloat16 inputs differently from float32, first at",
         ),
         (
-            lambda x, positions: Port()(x, positions - positions[0]),
-            "rotates the same positions differently in reverse order",
+            lambda x, positions: Port()(x, positions - positions.min()),
+            "rotates positions differently if the first is not 0",
         ),
         (lambda x, positions: x, "rotates 0 pairs of channels, and the scheme 32"),
         (

@@ -14,9 +14,14 @@ import torch
 from transformers import PreTrainedModel
 
 from posenc_compare.hf.applied import Applied
-from posenc_compare.hf.candidates import config_length, length_limits
+from posenc_compare.hf.candidates import (
+    config_length,
+    geometry_of,
+    length_limits,
+    turning,
+)
 from posenc_compare.hf.described import Described
-from posenc_compare.hf.measure import meet, rotations
+from posenc_compare.hf.measure import alike, meet, rotations
 from posenc_compare.hf.places import CONVERTED, WOULD_WORK, UnsupportedModelError
 from posenc_compare.hf.proof import PROVED, logits_of, moved, random_tokens
 from posenc_compare.hf.rotary import rotary_rows
@@ -108,25 +113,26 @@ def _warn(
 ) -> None:
     """Warn if a rotation leaves out options that the model's own rotation has.
 
-    Numbers of a scaling are not among them: another scaling has others.
+    Numbers of a scaling are among them only if both have the same one.
     """
     if isinstance(given, str):  # which may state defaults
         written = given.partition(":")[2].split(";")
         stated = {part.partition("=")[0].strip() for part in written}
     else:
         stated = {*given.options}
-    name = labelled(label).name
+    known = labelled(label)
+    defaults = option_types(known.name)
     own = [
         row.variant
         for row in _own_rotations(model.config)
-        if row.variant and row.variant.name == name
+        if row.variant and row.variant.name == known.name
         if layers is None or not {*layers}.isdisjoint(row.numbers)
     ]
     left = {
         option
         for one in own
-        for option in one.options.keys() - stated - DEFAULTS.keys()
-        if one.options[option] != option_types(name)[option][1]
+        for option in one.options.keys() - stated - _numbers(model.config, known, one)
+        if one.options[option] != known.options.get(option, defaults[option][1])
     }
     if getattr(model.config, CONVERTED, ""):  # whose layout is checked before
         left.discard("layout")
@@ -138,6 +144,15 @@ def _warn(
             f"`hf describe` prints its layers",
             stacklevel=3,
         )
+
+
+def _numbers(config: Any, given: Variant, own: Variant) -> set[str]:
+    """Return the numbers of a scaling, unless both have it and rotate differently."""
+    if given.options.get("scaling") != own.options.get("scaling"):
+        return {*DEFAULTS}
+    sizes = geometry_of(config.get_text_config())
+    made = [turning(one, sizes.head_dim, sizes.length) for one in (given, own)]
+    return {*DEFAULTS} if alike(*made) else set()
 
 
 def _own_rotations(config: Any) -> list[Described]:

@@ -647,11 +647,18 @@ class Scheme(nn.Module):
 
 
 def _parameters(hook: object) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a hook, or nothing if it states none."""
+    """Return the parameters of a hook, or nothing if it states none.
+
+    Those of a function inside count only if the one around it takes any.
+    """
     try:
-        return inspect.signature(hook).parameters if callable(hook) else {}
+        own = inspect.signature(hook, follow_wrapped=False) if callable(hook) else None
     except ValueError:  # of a function in C
         return {}
+    kinds = [one.kind for one in own.parameters.values()] if own else []
+    if callable(hook) and inspect.Parameter.VAR_POSITIONAL in kinds:
+        own = inspect.signature(hook)
+    return own.parameters if own else {}
 
 
 def _check_arguments(scheme: type[Scheme], hook: str) -> None:

@@ -87,6 +87,19 @@ def test_hooks_may_be_static_or_wrapped() -> None:
     def with_call(q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         return q
 
+    def method(self: Scheme, q: Tensor, positions: Tensor, call: Any) -> Tensor:
+        return q
+
+    @functools.wraps(method)
+    def without(self: Scheme, q: Tensor, positions: Tensor) -> Tensor:
+        return q
+
+    @functools.wraps(method)
+    def any_arguments(*given: Any) -> Tensor:
+        return method(*given)
+
+    assert not type("Own", (Scheme,), {"query": without}).asks_call
+    assert type("Own", (Scheme,), {"query": any_arguments}).asks_call == {"query"}
     for hook in (staticmethod(with_call), functools.partial(with_call)):
         assert type("Own", (Scheme,), {"query": hook}).asks_call == {"query"}
     assert not type("Own", (Scheme,), {"query": max}).asks_call  # states no arguments
